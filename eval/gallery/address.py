@@ -35,6 +35,7 @@ name           items that pass
 ``difficulty`` ``hard``, ``middle`` or ``easy``: under a third, up to two thirds, or more of the answers are right
 ``text``       items with all these words in question, options, id, source or flags
 ``item``       not a choice: the id of the item that is open
+``report``     not a choice: the view of the report that *Report* leads back to; it leaves the address at once
 =============  =====================================================================================================
 """
 
@@ -46,7 +47,7 @@ from urllib.parse import urlencode
 PAGE = "gallery.html"
 NAMES = (
     "kind", "finding", "level", "stage", "path", "condition", "flag", "right", "wrong", "model", "protocol", "state",
-    "key", "said", "confidence", "models", "difficulty", "text", "item",
+    "key", "said", "confidence", "models", "difficulty", "text", "item", "report",
 )  # fmt: skip
 
 

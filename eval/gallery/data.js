@@ -43,8 +43,8 @@ function plain(text) {
 const gallery = {
   index(record) {
     data = record;
-    const several = new Set(data.rows.map((row) => row.protocol)).size > 1;
-    data.labels = data.rows.map((row) => (several ? `${row.model}, ${words(row.protocol)}` : row.model));
+    data.several = new Set(data.rows.map((row) => row.protocol)).size > 1;
+    data.labels = data.rows.map((row) => (data.several ? `${row.model} (${words(row.protocol)})` : row.model));
     entries = data.items.map(([place, kind, id, states, said, key, flags, text, list, card, condition, sure], number) => ({
       number, place, kind: data.kinds[kind][0], level: data.kinds[kind][1], stage: data.kinds[kind][2], form: data.kinds[kind][3],
       id, states, said, key, flags: flags.map((flag) => data.flags[flag]), text, list, card, condition: data.conditions[condition], sure,
@@ -64,6 +64,17 @@ const gallery = {
   },
   cases(number, packed) { packs.set(number, packed); },
 };
+
+// Names of rows, grouped by protocol if there are several, those of chosen models first: a list of [protocol, names].
+function grouped(rows) {
+  const models = choice.getAll("model"), found = new Map(), isFirst = (row) => models.includes(data.rows[row].model);
+  for (const row of [...rows.filter(isFirst), ...rows.filter((row) => !isFirst(row))]) {
+    const { model, protocol } = data.rows[row];
+    found.set(protocol, [...(found.get(protocol) ?? []), model]);
+  }
+  return [...found].map(([protocol, names]) => [data.several ? words(protocol) : null, names]);
+}
+const listed = (rows) => grouped(rows).map(([protocol, names]) => (protocol ? `${protocol}: ` : "") + names.join(", ")).join("; ");
 
 const stateOf = (entry, row) => data.states[LETTERS.indexOf(entry.states[row])] || null;
 const askedRows = (entry) => data.rows.map((_, row) => row).filter((row) => entry.states[row] !== OUTSIDE);

@@ -20,7 +20,7 @@ function showItem(entry, record, outline) {
         original && original.text !== entry.text ? make("p", { class: "pale" }, "Original: ", ...plain(data.texts[original.text])) : null, optionList(entry, own), keyLine(entry, own),
         own.why ? make("p", { class: "why" }, make("b", {}, "Why: "), own.why) : null,
         details("Measurements", own.evidence, own.difficulty, own.review), details("The case's measurements", record.measures))),
-    make("h3", {}, "Answers"), answers(entry, own, drawing, original, record),
+    make("h3", {}, "Answers"), ...byProtocol(entry, own, drawing, original, record),
     ...altered(entry, record), conversation(entry, record));
   document.title = `${words(entry.kind)}: ${words(entry.finding)}`;
   $("item-title").focus({ preventScroll: true });
@@ -31,21 +31,27 @@ function showItem(entry, record, outline) {
 function steps(entry) {
   const others = entries.filter((other) => other.place === entry.place && other.condition === "original");
   return make("nav", { class: "steps", "aria-label": "Questions of this case" }, ...others.map((other) => {
-    const asked = askedRows(other), right = asked.filter((row) => other.states[row] === "0").length;
+    const asked = shownRows(other), right = asked.filter((row) => other.states[row] === "0").length;
     return make("a", { href: address({ item: other.id }), "aria-current": other === entry ? "page" : null }, words(other.kind), make("small", {}, ` ${right}/${asked.length}`));
   }));
 }
 
-// The rows that named each option.
+// The rows that were asked under a chosen protocol; all that were asked if none of them was.
+function shownRows(entry) {
+  const asked = askedRows(entry), chosen = new Set(ofProtocols()), own = asked.filter((row) => chosen.has(row));
+  return own.length ? own : asked;
+}
+
+// The shown rows that named each option.
 function bySaid(entry) {
-  const found = new Map();
-  saidOf(entry).forEach((numbers, row) => numbers.forEach((number) => found.set(number, [...(found.get(number) ?? []), row])));
+  const found = new Map(), shown = new Set(shownRows(entry));
+  saidOf(entry).forEach((numbers, row) => shown.has(row) && numbers.forEach((number) => found.set(number, [...(found.get(number) ?? []), row])));
   return found;
 }
 
 function optionList(entry, own) {
   if (own.drawn) return null;
-  const said = bySaid(entry), key = new Set(keyOf(entry)), asked = askedRows(entry).length || 1, all = options(entry);
+  const said = bySaid(entry), key = new Set(keyOf(entry)), asked = shownRows(entry).length || 1, all = options(entry);
   let shown = all.map((_, index) => index + 1);
   if (all.length > 10) shown = shown.filter((number) => key.has(number) || said.has(number)).sort((one, other) => key.has(other) - key.has(one) || (said.get(other)?.length ?? 0) - (said.get(one)?.length ?? 0));
   const list = make("ol", { class: "options" }, ...shown.map((number) => {
@@ -55,7 +61,7 @@ function optionList(entry, own) {
     const dot = color ? make("i", { class: "dot" }) : null;
     if (dot && CSS.supports("color", color)) dot.style.background = color;
     return make("li", { class: key.has(number) ? "key" : null, value: number }, make("div", {}, dot, ...plain(optionName(entry, number)), key.has(number) ? make("b", { class: "tag" }, "key") : null),
-      make("div", { class: "meter", title: rows.map((row) => data.labels[row]).join(", ") }, bar), make("small", { class: "pale" }, rows.length ? `${rows.length}: ${rows.map((row) => data.labels[row]).join(", ")}` : "no answer"));
+      make("div", { class: "meter", title: listed(rows) }, bar), make("small", { class: "pale" }, rows.length ? `${rows.length}${data.several ? " · " : ": "}${listed(rows)}` : "no answer"));
   }));
   return all.length > 10 ? make("div", {}, make("p", { class: "pale small" }, `${all.length} options; these are in the key or were answered:`), list) : list;
 }
@@ -202,12 +208,25 @@ function badge(state) { return make("span", { class: `state ${state}` }, `${MARK
 
 function reading(entry, numbers) { return numbers.length ? numbers.map((number) => optionName(entry, number)).join("; ") : "–"; }
 
-function answers(entry, own, drawing, original, record) {
+// The answers under the chosen protocols, and those under the others folded.
+function byProtocol(entry, own, drawing, original, record) {
+  const asked = askedRows(entry), shown = shownRows(entry), others = asked.filter((row) => !shown.includes(row));
+  const names = (rows, name) => [...new Set(rows.map((row) => data.rows[row][name]))], count = (number, one, many) => `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
+  const said = (rows) => `${count(rows.length, "answer", "answers")} of ${count(names(rows, "model").length, "model", "models")} under ${count(names(rows, "protocol").length, "protocol", "protocols")}`;
+  const table = (rows) => answers(entry, own, drawing, original, record, rows);
+  if (!data.several) return [table(shown)];
+  return [make("p", { class: "pale small" }, `${said(asked)}${others.length ? `; counted above and shown here: ${names(shown, "protocol").map(words).join(", ")}` : ""}`), table(shown),
+    others.length ? make("details", { class: "other-protocols" }, make("summary", {}, `${said(others)}: ${names(others, "protocol").map(words).join(", ")}`), table(others)) : null].filter(Boolean);
+}
+
+function answers(entry, own, drawing, original, record, wanted = askedRows(entry)) {
   const before = original ? record.items[original.id] : null;
   const heads = ["model", "state", ...(before ? ["to the original", isSame(entry) ? "to this question" : "to this picture"] : ["read as"]), "reply"];
   const more = (count) => (count ? ` … (${count.toLocaleString("en")} more characters in the log)` : "");
-  const rows = own.said.map((said, row) => {
-    if (said === null) return null;
+  const models = choice.getAll("model"), rank = (row) => (models.includes(data.rows[row].model) ? 0 : 1);
+  const rows = [...wanted].sort((one, other) => rank(one) - rank(other)).map((row) => {
+    const said = own.said[row];
+    if (!said) return null;
     const [state, parsed, raw, left, reasoning] = said, text = [...plain(raw ?? ""), more(left)];
     const apart = reasoning ? make("details", {}, make("summary", {}, "reasoning"), make("div", { class: "long pale", tabindex: "0" }, ...plain(reasoning[0]), more(reasoning[1]))) : null;
     const reply = (raw ?? "").length > 400 ? make("details", {}, make("summary", {}, ...plain(raw.slice(0, 160).replace(/\s+/g, " ")), " …"), make("div", { class: "long", tabindex: "0" }, ...text)) : make("div", {}, ...text);

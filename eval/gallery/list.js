@@ -6,6 +6,9 @@ const SPREAD = { differ: "models differ", all_right: "all right", all_wrong: "al
 const DIFFICULTY = { hard: "hard: under a third right", middle: "middle", easy: "easy: over two thirds right" };
 let choice = new URLSearchParams(), matches = [], page = 0, memory = null;
 
+// The rows of the chosen protocols; all rows if none is chosen.
+const ofProtocols = () => { const chosen = choice.getAll("protocol"); return data.rows.map((_, row) => row).filter((row) => !chosen.length || chosen.includes(data.rows[row].protocol)); };
+
 // The rows whose answers count: those of the chosen models and protocols.
 function chosenRows() {
   const models = choice.getAll("model"), protocols = choice.getAll("protocol");
@@ -111,8 +114,8 @@ function card(entry) {
   const shown = entry.condition === "original" || isSame(entry) ? entry.card : [...(data.byId.get(entry.id.split("@")[0])?.card ?? []), ...entry.card];
   const pictures = make("div", { class: `pictures n${Math.min(shown.length, 4)}` }, ...shown.map((number) => picture(number, "")));
   if (entry.level === "semantic" && entry.condition === "original") outlined(pictures, entry);
-  const names = (state, chosen) => chosen.length ? make("span", { class: `names ${state}`, title: chosen.map((row) => data.labels[row]).join(", ") },
-    make("b", {}, `${MARKS[state]} ${chosen.length}`), ...chosen.flatMap((row) => [" ", make("span", {}, data.labels[row])])) : null;
+  const names = (state, chosen) => chosen.length ? make("span", { class: `names ${state}`, title: listed(chosen) },
+    make("b", {}, `${MARKS[state]} ${chosen.length}`), ...grouped(chosen).flatMap(([protocol, models]) => [protocol ? make("i", {}, ` ${protocol}:`) : null, ...models.flatMap((model, place) => [" ", make("span", {}, model + (place < models.length - 1 ? "," : ""))])])) : null;
   const by = new Map();
   for (const row of asked) { const state = stateOf(entry, row), group = ["correct", "changed", "kept"].includes(state) ? state : "wrong"; by.set(group, [...(by.get(group) ?? []), row]); }
   return make("li", {}, make("a", { href: address({ item: entry.id }) }, pictures,

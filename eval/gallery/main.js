@@ -4,6 +4,13 @@ let open = null;
 async function route() {
   const given = new URLSearchParams(location.hash.slice(1)), item = given.get("item");
   given.delete("item");
+  if (given.has("report")) {
+    $("report").setAttribute("href", `index.html#${given.get("report")}`);
+    given.delete("report");
+    const own = new URLSearchParams(given);
+    if (item !== null) own.set("item", item);
+    history.replaceState(null, "", `#${own}`);
+  }
   if (memory !== String(given)) { memory = String(given); choice = given; filter(); }
   $("list").hidden = item !== null;
   $("item").hidden = item === null;

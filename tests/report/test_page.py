@@ -167,6 +167,8 @@ def test_the_first_screen_says_who_was_asked_and_who_is_best(page: Any, report: 
         ~pl.any_horizontal(pl.col("model_a", "model_b").str.contains("^(reader|baseline)/"))
     )
     low = tests.filter(pl.col("p") < 0.05).height
+    ceiling = f"{100 * grid['ceiling'][0]:.1f}"
+    assert f"at most {ceiling} possible" in best
     assert f"exploratory tests, not corrected: p < 0.05 against {low} of {tests.height}" in best
     legend = page.locator(".legend").inner_text()
     assert "0 is guessing, 100 is all right" in legend
@@ -284,6 +286,28 @@ def test_a_mark_says_its_interval_and_items_and_opens_them_in_the_gallery(page: 
     assert page.locator("#tip").is_hidden()
 
 
+def test_the_gallery_keeps_the_protocol_and_leads_back_to_the_same_view(shared: Tab, report: Path) -> None:
+    page = shared.page.context.new_page()
+    page.goto((report / "index.html").as_uri() + "#score=plain&a=fair&open=levels")
+    page.locator('#levels a.mark[aria-label^="good:"]').first.press("Enter")
+    page.locator("body[data-ready]").wait_for()
+    assert "report" not in view(page)
+    page.locator("#cards a").first.click()
+    page.locator("#item .options").wait_for()
+    item = page.locator("#item").inner_text()
+    assert "10 answers of 5 models under 2 protocols; counted above and shown here: end to end" in item
+    assert page.locator("#item .scroll").first.locator(".who").all_inner_texts()[0] == "good (end to end)"
+    assert page.locator("#item .scroll").first.locator(".who").count() == 5
+    assert (
+        page.locator(".other-protocols summary").inner_text() == "5 answers of 5 models under 1 protocol: independent"
+    )
+    assert re.search(r"\d · end to end: good, ", " ".join(page.locator("#item .options small").all_inner_texts()))
+    page.locator("#report").click()
+    page.locator("#leaders").wait_for()
+    assert view(page) == {"score": ["plain"], "a": ["fair"], "open": ["levels"]}
+    page.close()
+
+
 def test_every_link_to_the_gallery_names_what_the_gallery_knows(page: Any) -> None:
     page.locator("#unfold").click()
     hrefs = "nodes => nodes.map((node) => node.getAttribute('href'))"
@@ -367,6 +391,23 @@ def test_two_models_are_compared_on_the_same_items(page: Any, report: Path) -> N
     assert view(page)["a"] == [HOSTILE]
     page.locator("#compare button", has_text="exchange").click()
     assert (view(page)["a"], view(page)["b"]) == (["good"], [HOSTILE])
+    caption = page.locator("#compare figcaption").first.inner_text()
+    assert "the verdict is “different” after Holm's correction" in caption
+    assert "Intervals have no such correction" in caption
+    verdicts = pl.read_csv(report / "tables" / "pairs.csv").filter(
+        (pl.col("protocol") == "end_to_end") & (pl.col("model_a") == "good") & (pl.col("model_b") == HOSTILE)
+    )
+    drawn = page.locator("#compare .panel svg").first.locator(".point.open").count()
+    grey = verdicts.filter(
+        pl.when(pl.col("verdict").is_not_null()).then(pl.col("verdict") != "different")
+        .otherwise(~((pl.col("difference_low") > 0) | (pl.col("difference_high") < 0)).fill_null(False))
+    )  # fmt: skip
+    assert drawn == grey.height
+    page.select_option("#s-score", "plain")
+    assert "(as always, whatever the switches)" in page.locator("#compare .content").inner_text()
+    assert "(tested: corrected for chance, all questions)" in page.locator(".best").inner_text()
+    page.select_option("#s-score", "corrected")
+    assert "(tested: corrected for chance, all questions)" not in page.locator(".best").inner_text()
     kinds = page.locator("#compare .panel svg").nth(1).get_attribute("aria-label")
     assert kinds == "kinds, share right"
 

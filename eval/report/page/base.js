@@ -83,6 +83,16 @@ const report = (() => {
     return "gallery.html#" + parts.toString();
   }
 
+  // A link to the gallery that is followed takes the view along, so that the gallery leads back to it.
+  for (const name of ["click", "auxclick"]) document.addEventListener(name, (event) => {
+    const link = event.target.closest('a[href^="gallery.html"]');
+    if (!link) return;
+    const [page, choice] = link.getAttribute("href").split("#"), parts = new URLSearchParams(choice ?? "");
+    parts.delete("report");
+    if (address() !== "#") parts.set("report", address().slice(1));
+    link.setAttribute("href", String(parts) ? `${page}#${parts}` : page);
+  }, true);
+
   // Names of scores for a measure under the switches.
   function measure() {
     const stem = view.score === "plain" ? "accuracy" : "corrected";

@@ -30,8 +30,10 @@ const comparing = (() => {
     const tested = turned("pairs", a, b), parts = turned("differences", a, b);
     const bar = make("p", { class: "picker" }, select("a", a), " ", select("b", b), " ",
       make("button", { type: "button", onclick: () => report.change({ a: b, b: a }) }, "exchange"));
+    // Blue or orange is a difference: by the verdict where there is one, otherwise by the interval.
+    const differs = (one) => (one.verdict ? one.verdict === "different" : one.difference_low > 0 || one.difference_high < 0);
     const row = (label, one, choice, more) => ({ label, value: one.difference, low: one.difference_low, high: one.difference_high, choice, role: "model", lines: more,
-      tone: one.difference_low > 0 ? "for-a" : one.difference_high < 0 ? "for-b" : "open" });
+      tone: !differs(one) ? "open" : one.difference > 0 ? "for-a" : "for-b" });
     const scored = tested.map((one) => row(one.score === data.overall ? "mean" : words(one.score), one, { protocol: view.protocol, right: a, wrong: b, ...(data.levels.includes(one.score) ? { level: one.score } : one.score === data.grid ? { kind: "grid_cell" } : {}) },
       [one.verdict ? `Tested: ${one.verdict} (p ${number(one.p_holm, "p")} after Holm's correction)` : one.p === null ? "Not tested" : `Exploratory test, not corrected: p ${number(one.p, "p")}`]));
     const by = (dimension) => parts.filter((one) => one.dimension === dimension).map((one) => row(words(one.group), one, { protocol: view.protocol, right: a, wrong: b, ...(dimension === "all" ? {} : { [dimension]: one.group }) },
@@ -40,9 +42,10 @@ const comparing = (() => {
     const panel = (title, list) => (list.length ? dots({ title, rows: list, from: -scale, to: scale, marks: [[0, "equal"]] }) : null);
     const verdict = tested.find((one) => one.score === data.overall), whole = parts.find((one) => one.dimension === "all");
     const said = [];
-    if (verdict) said.push(`On the mean of levels, corrected for chance, ${a} minus ${b} is ${number(verdict.difference)} points ${interval(verdict.difference_low, verdict.difference_high)}: ${verdict.verdict === "not settled" ? "not settled (neither a difference nor equality is shown)" : verdict.verdict ?? (verdict.p === null ? "not tested" : `p ${number(verdict.p, "p")} in an exploratory test, not corrected`)}.`);
+    if (verdict) said.push(`On the mean of levels, corrected for chance, of all questions asked${report.measure() === "corrected" ? "" : " (as always, whatever the switches)"}, ${a} minus ${b} is ${number(verdict.difference)} points ${interval(verdict.difference_low, verdict.difference_high)}: ${verdict.verdict === "not settled" ? "not settled after Holm's correction, which the interval has not (neither a difference nor equality is shown)" : verdict.verdict ?? (verdict.p === null ? "not tested" : `p ${number(verdict.p, "p")} in an exploratory test, not corrected`)}.`);
     if (whole) said.push(` With the same ${plural(whole.items, "item")}, every one counted once: ${number(whole.difference)} points ${interval(whole.difference_low, whole.difference_high)}.`);
-    return [bar, make("p", {}, ...said), figure(`${a} minus ${b}, points, with 95 % intervals; to the right of the dashed line A is better. ${tested.some((one) => one.verdict) ? "Levels are tested with Holm's correction, the grid without it" : "Levels and grid are tested without correction: these tests are not among those named in advance"}; kinds and findings are shares of right answers and not tested.`,
+    const colours = tested.some((one) => one.verdict) ? "Blue (A better) or orange (B better): the verdict is “different” after Holm's correction, or, where there is no verdict, the interval is off 0. Intervals have no such correction, so a grey level may have an interval off 0." : "Blue (A better) or orange (B better): the interval, not corrected for the number of comparisons, is off 0.";
+    return [bar, make("p", {}, ...said), figure(`${a} minus ${b}, points, with 95 % intervals; to the right of the dashed line A is better. ${tested.some((one) => one.verdict) ? "Levels are tested with Holm's correction, the grid without it" : "Levels and grid are tested without correction: these tests are not among those named in advance"}; kinds and findings are shares of right answers and not tested. ${colours}`,
       panel("levels, corrected for chance; grid", scored), panel("kinds, share right", by("kind")), panel("findings, share right", by("finding"))), overlap(a, b, parts, whole)];
   }
 

@@ -128,10 +128,12 @@ const leaderboard = (() => {
       const alike = own ? rest.filter((model) => [...(group.get(`${column.name} ${model}`) ?? "")].some((letter) => own.includes(letter))) : null;
       const sure = column.name === "grounding" ? one.row.looks ?? "no verdict" : ranked.length < 2 ? "the only model" : alike === null ? exploratory(column.name, first) : !rest.length ? "all models have the same score" :
         !alike.length ? `ahead of ${equal.length > 1 ? "all others" : "every other model"}` : `not told apart from ${alike.length === 1 ? alike[0] : `${alike.length} others`}`;
-      const said = make("span", { class: "sure" }, sure), names = equal.length > 3 ? `${first} and ${equal.length - 1} others` : equal.join(", ");
+      // Tests are of one score, whatever the switches say.
+      const other = alike !== null && report.measure() !== "corrected" ? " (tested: corrected for chance, all questions)" : "";
+      const said = make("span", { class: "sure" }, sure + other), names = equal.length > 3 ? `${first} and ${equal.length - 1} others` : equal.join(", ");
       if (alike && alike.length > 1) tell(fillIn(said), ["Not told apart at 5 %", alike.join(", ")]);
       return make("div", {}, make("dt", {}, column.name === data.overall ? "Best overall" : `Best at ${column.label}`),
-        make("dd", {}, make("b", {}, ...report.breakable(names)), " ", make("span", { class: "with" }, `${number(one.value)} ${interval(one.low, one.high)}`), said));
+        make("dd", {}, make("b", {}, ...report.breakable(names)), " ", make("span", { class: "with" }, `${number(one.value)} ${interval(one.low, one.high)}${column.name === data.grid ? `, at most ${number(one.row.ceiling)} possible` : ""}`), said));
     }));
     function fillIn(node) { node.setAttribute("tabindex", "0"); node.setAttribute("role", "note"); return node; }
   }
@@ -140,9 +142,10 @@ const leaderboard = (() => {
   function legend() {
     const shown = columns(), models = order(), numbers = models.flatMap((model) => shown.map((column) => column.of(model))).filter((one) => one && one.value != null);
     const said = [view.score === "plain" ? "Share of right answers, %." : "Scores in %, corrected for chance: 0 is guessing, 100 is all right."];
-    if (shown.some((column) => column.name === data.grid)) said.push("Grid: hit rate, %.");
+    const ceilings = [...new Set(rows("grid").filter((row) => here(row) && row.finding === data.macro).map((row) => row.ceiling))], most = ceilings.length === 1 ? ceilings[0] : null;
+    if (shown.some((column) => column.name === data.grid)) said.push(`Grid: hit rate, %${most === null ? "" : `; at most ${number(most)} can be reached`}.`);
     said.push("Bar: the score. Black line: 95 % interval. Dashed mark: guessing.");
-    if ([...letters().values()].some(Boolean)) said.push("Models that share a letter cannot be told apart on the mean.");
+    if ([...letters().values()].some(Boolean)) said.push("Models that share a letter cannot be told apart on the mean, after Holm's correction; intervals have no such correction.");
     if (numbers.some((one) => one.low === null || one.low === undefined)) said.push(`A score without a black line has no interval: it is of fewer than ${data.least} ${data.unit}, or a part of it of fewer than 2.`);
     if (!rows("grounding").length) said.push("Whether models look at the lesion was not tested (no run with eval --condition).");
     return make("p", { class: "pale small legend" }, said.join(" "));

@@ -43,11 +43,18 @@ const plots = (() => {
     for (const value of ticks(least, most)) {
       parts.push(draw("line", { x1: at(value), x2: at(value), y1: top - 6, y2: height - 18, class: "grid" }), write(at(value), height - 5, axis(value, form), { class: "tick middle" }));
     }
-    let named = -99;
+    let named = -99, last = null;
     for (const [value, name] of marks) {
       if (value === null || value === undefined) continue;
       parts.push(draw("line", { x1: at(value), x2: at(value), y1: top - 8, y2: height - 18, class: "chance" }));
-      if (at(value) - named > 42) parts.push(write(Math.min(at(value), PANEL - 60), top - 10, name, { class: "tick" }));
+      // Lines side by side have their names side by side, in the order of the lines.
+      if (last && name && Math.abs(at(value) - named) <= 42) {
+        last.textContent += `, ${name}`;
+        last.setAttribute("x", Math.min(last.getAttribute("x"), PANEL - 104));
+      } else {
+        last = write(Math.min(at(value), PANEL - 60), top - 10, name, { class: "tick" });
+        parts.push(last);
+      }
       named = at(value);
     }
     shown.forEach((row, place) => {

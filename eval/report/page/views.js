@@ -119,7 +119,7 @@ const views = (() => {
     return [figure("Hit rate, %: the mean of findings first, then each finding. Dashed lines: chance, and the highest possible rate (a small lesion does not cover half of any cell).", ...place.map((finding) => {
       const own = list.filter((row) => row.finding === finding), of = byModel(own);
       return dots({ title: words(finding), rows: models.map((model) => line(model, of.get(model), "hit_rate", { kind: "grid_cell", ...(finding === data.macro ? {} : { finding }) }, of.get(model) ? [`Other patients' cell ${number(of.get(model).most_frequent)}`] : [])),
-        marks: [[shared(own, "chance"), "chance"], [shared(own, "ceiling"), "most"]] });
+        marks: [[shared(own, "chance"), "chance"], [shared(own, "ceiling"), "at most"]] });
     })), cells()];
   }
 
