@@ -128,12 +128,17 @@ def _total(run: Run) -> int | None:
     if not is_file(place / benchmark.ABOUT):
         return None
     conditions = asked_conditions(about)
-    if about["limit"] is None and about["limit_per_path"] is None and conditions == [ORIGINAL]:
+    stress = about.get("stress", ())
+    if about["limit"] is None and about["limit_per_path"] is None and conditions == [ORIGINAL] and not stress:
         items = int(read_json(place / benchmark.ABOUT, "benchmark", place)["counts"]["items"])
     else:
         whole = benchmark.load(place)
         asked = subset.chosen(whole, about["limit"], about["limit_per_path"])
         items = len(subset.conditioned(whole, asked, conditions))
+        if stress:
+            from chexqa.eval.stress import stressed_pictures  # loads cv2, which other runs do not need here
+
+            items += len(stressed_pictures.stressed_items(whole, asked, stress))
     return items * int(about["rotations"]) * int(about["repeats"])
 
 

@@ -234,7 +234,8 @@ SCENES = {
                                          "eval bench --models beyond-diagnosis")),
     "quickstart": Scene("quickstart.md", (
         "synth", "generate", "validate", "audit", "review export", "eval", "grade", "report",
-        made_there("case.png", "report/index.html"),
+        "eval bench --model-id", "grade my-run", "report my-run",
+        made_there("case.png", "report/index.html", "my-report/index.html"),
     )),
     "quickstart: radiologist": Scene("quickstart-radiologist.md", ("synth", made_there("try/pages/me/review.html"))),
     "quickstart: coordinator": Scene("quickstart-coordinator.md", (

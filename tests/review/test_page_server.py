@@ -9,6 +9,8 @@ import re
 import shutil
 import signal
 import subprocess
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -318,6 +320,9 @@ def test_credentialed_data_and_other_hosts_need_a_password(tmp_path: Path, cli: 
     server = Served(out, "--password-file", str(word))
     try:
         assert server.ask("anna")[0] == 401
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(server.addresses["anna"], timeout=30)
+        assert refused.value.headers["Cache-Control"] == "no-store"
         for password, code in (("wrong", 401), ("correct horse", 200)):
             given = base64.b64encode(f"anna:{password}".encode()).decode()
             assert server.ask("anna", Authorization=f"Basic {given}")[0] == code

@@ -70,7 +70,7 @@ def test_bad_rows_come_back_are_corrected_in_libreoffice_and_count(tmp_path: Pat
     assert "'perhaps' under 'verdict' is not in the list" in given[rows[0]]["problem 1"]
     assert given[rows[1]][columns.COMMENT] == "look at the apex"
     assert given[rows[2]][columns.VERDICT] == given[rows[3]][columns.VERDICT] == ""
-    assert "its entries were verdict: accept" in given[rows[3]]["problem 1"]
+    assert "the entries were verdict: accept" in given[rows[3]]["problem 1"]
     assert (mend.parent / "problems.html").is_file()
     assert list((mend.parent / "pictures").iterdir())
     # Sent back as it is, the two that were unreadable still are, and nothing is taken for corrected but the note.
@@ -78,7 +78,7 @@ def test_bad_rows_come_back_are_corrected_in_libreoffice_and_count(tmp_path: Pat
     untouched = shutil.copy(again, returned / "mended.xlsx")
     code, out, err = cli("review", "import", returned, "--batch", sheets)
     assert code == 2, err
-    assert said(sheets)[rows[1]] == ("accept", None, None, "look at the apex")
+    assert said(sheets)[rows[1]][:4] == ("accept", None, None, "look at the apex")
     assert set(rows) - set(said(sheets)) == {rows[0], rows[2], rows[3], rows[4]}
     second = sheets / "problems" / "round-2" / "anna" / "problems.xlsx"
     assert {row[columns.ID] for row in rows_in(second)} == {rows[0], rows[2], rows[3], rows[4]}

@@ -228,6 +228,8 @@ def test_a_run_under_stress_records_it_is_resumed_and_refuses_another(cli: Cli, 
     spoilt = {turn["item_id"]: turn for turn in turns if "stress" in turn}
     plain = {turn["item_id"]: turn for turn in turns if "stress" not in turn}
     assert len(spoilt) == len(plain)
+    (row,) = json.loads(cli("run", "status", out, "--json")[1])
+    assert row["total"] == row["done"] == len(turns)
     for item_id, turn in spoilt.items():
         base, _, cell = item_id.partition("@")
         assert turn["stress"] == cell

@@ -139,6 +139,7 @@ class Server:
     def app(self) -> web.Application:
         """Return the web application to run."""
         app = web.Application(client_max_size=MAX_BODY, middlewares=[self._guard])
+        app.on_response_prepare.append(self._forbid)
         app.router.add_get("/favicon.ico", self._icon)
         app.router.add_get("/{token}/", self._start)
         app.router.add_get("/{token}/{page}/", self._page)
@@ -151,10 +152,7 @@ class Server:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Refuse requests to other host names, with a wrong password, or sent by other pages.
-
-        The headers of all replies but errors forbid caching and referrers.
-        """
+        """Refuse requests to other host names, with a wrong password, or sent by other pages."""
         name = (request.url.host or "").lower()
         if self._host in LOOPBACK and name not in LOOPBACK:
             raise web.HTTPForbidden(text="This server answers only requests to its own name.")
@@ -162,11 +160,13 @@ class Server:
             raise web.HTTPUnauthorized(headers={"WWW-Authenticate": 'Basic realm="review", charset="UTF-8"'})
         if request.method == "POST" and request.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
             raise web.HTTPForbidden(text="Answers are accepted only from the page itself.")
-        response = await handler(request)
+        return await handler(request)
+
+    async def _forbid(self, _: web.Request, response: web.StreamResponse) -> None:
+        """Forbid caching and referrers of a reply; errors are replies, too."""
         response.headers["Cache-Control"] = "no-store"
         response.headers["Referrer-Policy"] = "no-referrer"
         response.headers["X-Content-Type-Options"] = "nosniff"
-        return response
 
     def _is_known(self, header: str) -> bool:
         assert self._password is not None
