@@ -216,7 +216,9 @@ def test_switches_change_numbers_in_place_and_the_address(page: Any, report: Pat
         for model in ("good", "fair"):
             assert told(model) == f"{100 * rows.filter(pl.col('model') == model)[column][0]:.1f}".replace("-", "−")
         assert page.locator("#levels .panel").count() == height, "nothing is printed twice"
-    assert view(page) | {"open": []} == {"protocol": ["independent"], "answers": ["answered"], "open": []}
+    assert view(page) | {"open": []} == {
+        "protocol": ["independent"], "answers": ["answered"], "open": [], "at": ["levels"]
+    }  # fmt: skip
     page.select_option("#s-others", "without")
     assert {row[1] for row in board(page)} == {"good", "fair", HOSTILE}
     assert page.locator('#levels [aria-label^="reader/anna"]').count() == 0
@@ -307,7 +309,7 @@ def test_the_gallery_keeps_the_protocol_and_leads_back_to_the_same_view(shared: 
     assert re.search(r"\d · end to end: good, ", " ".join(page.locator("#item .options small").all_inner_texts()))
     page.locator("#report").click()
     page.locator("#leaders").wait_for()
-    assert view(page) == {"score": ["plain"], "a": ["fair"], "open": ["levels"]}
+    assert view(page) == {"score": ["plain"], "a": ["fair"], "open": ["levels"], "at": ["levels"]}
     page.close()
 
 
@@ -415,6 +417,10 @@ def test_two_models_are_compared_on_the_same_items(page: Any, report: Path) -> N
     assert "(tested: corrected for chance, all questions)" in page.locator(".best").inner_text()
     page.select_option("#s-score", "corrected")
     assert "(tested: corrected for chance, all questions)" not in page.locator(".best").inner_text()
+    page.select_option("#compare select[aria-label='model B']", "good")
+    chosen = [one.input_value() for one in page.locator("#compare .picker select").all()]
+    assert chosen == [HOSTILE, "good"], "a model that stands on the other side changes places"
+    assert (view(page)["a"], view(page)["b"]) == ([HOSTILE], ["good"])
     kinds = page.locator("#compare .panel svg").nth(1).get_attribute("aria-label")
     assert kinds == "kinds, share right"
 

@@ -56,6 +56,7 @@ const report = (() => {
       const value = given.get(name);
       view[name] = value !== null && (!allowed || allowed().includes(value)) ? value : standard;
     }
+    if (view.a === view.b) view.b = null;
     for (const name of LISTS) view[name] = new Set(given.getAll(name));
   }
 
@@ -87,6 +88,8 @@ const report = (() => {
   for (const name of ["click", "auxclick"]) document.addEventListener(name, (event) => {
     const link = event.target.closest('a[href^="gallery.html"]');
     if (!link) return;
+    const part = link.closest("details.part");
+    if (part) change({ at: part.id }, true);
     const [page, choice] = link.getAttribute("href").split("#"), parts = new URLSearchParams(choice ?? "");
     parts.delete("report");
     if (address() !== "#") parts.set("report", address().slice(1));

@@ -12,6 +12,13 @@ const comparing = (() => {
     return [a, b];
   }
 
+  // Take a model as A or as B. Where the other side has this model, the two sides change places.
+  function choose(name, model) {
+    const [a, b] = pair();
+    const next = name === "a" ? { a: model, b: model === b ? a : b } : { a: model === a ? b : a, b: model };
+    report.change(next);
+  }
+
   // The pair's rows of a table, turned round where the table has the pair the other way.
   function turned(name, a, b) {
     const swap = (row) => ({ ...row, difference: row.difference === null ? null : -row.difference, difference_low: row.difference_high === null ? null : -row.difference_high,
@@ -20,7 +27,7 @@ const comparing = (() => {
   }
 
   function select(name, chosen) {
-    return make("label", {}, `${name.toUpperCase()} `, make("select", { "aria-label": `model ${name.toUpperCase()}`, onchange: (event) => report.change({ [name]: event.target.value }) },
+    return make("label", {}, `${name.toUpperCase()} `, make("select", { "aria-label": `model ${name.toUpperCase()}`, onchange: (event) => choose(name, event.target.value) },
       ...order().map((model) => make("option", { value: model, selected: model === chosen }, model))));
   }
 

@@ -64,7 +64,7 @@
     switches();
     for (const part of parts.values()) {
       part.open = view.open.has(part.id);
-      part.addEventListener("toggle", () => { if (!document.body.classList.contains("printed") && part.open !== view.open.has(part.id)) unfold(part, part.open); });
+      part.addEventListener("toggle", () => { if (!document.body.classList.contains("printed") && part.open !== view.open.has(part.id)) { view.at = part.open ? part.id : view.at === part.id ? null : view.at; unfold(part, part.open); } });
     }
     for (const link of document.querySelectorAll("nav a[data-part]")) {
       link.addEventListener("click", (event) => { event.preventDefault(); go(link.dataset.part); });

@@ -83,12 +83,16 @@ const plots = (() => {
   }
   const axis = (value, form) => (typeof form === "number" ? String(Math.round(value * 100) / 100) : String(Math.round(100 * value))).replace("-", "−");
 
-  // Cells of shares with a text in each. ``cell(row, column)``: value from 0 to 1, text, lines, choice; or null.
-  function heat({ title: title_, rows: down, columns: across, cell, side = report.narrow.matches ? 22 : 32, label: room, isWide = true }) {
+  // How dark the cell of a share is: in steps that leave out the middle, on which neither dark nor light digits stand out.
+  const darkness = (share) => (share > 0.5 ? 0.66 + 0.68 * (share - 0.5) : 0.8 * share);
+
+  // Cells of shares with a text in each. ``cell(row, column)``: value from 0 to 1, text, lines, choice; or null. In a narrow
+  // window the cells keep their size, and the panel scrolls sidewards.
+  function heat({ title: title_, rows: down, columns: across, cell, side = report.narrow.matches ? 28 : 32, widest = report.narrow.matches ? 150 : 210, isWide = true }) {
     ruler.font = `400 12px system-ui, "Segoe UI", "DejaVu Sans", sans-serif`;
-    const label = room ?? Math.min(Math.max(report.narrow.matches ? 116 : LABEL, ...down.map((one) => ruler.measureText(words(one)).width + 14)), report.narrow.matches ? 150 : 210);
-    const heads = across.map((one) => fit(words(one), 140, 11)), top = 34 + 0.62 * Math.max(...heads.map((one) => ruler.measureText(one).width));
-    const width = label + side * across.length + 114, height = top + 22 * down.length + 4;
+    const label = Math.min(Math.max(report.narrow.matches ? 116 : LABEL, ...down.map((one) => ruler.measureText(words(one)).width + 14)), widest);
+    const heads = across.map((one) => fit(words(one), 190, 11)), long = heads.map((one) => ruler.measureText(one).width), top = 34 + 0.62 * Math.max(...long);
+    const width = Math.max(label + side * across.length + 8, ...long.map((one, x) => label + side * (x + 0.5) + 0.79 * one + 6)), height = top + 22 * down.length + 4;
     const parts = [title(title_, width)];
     heads.forEach((one, x) => parts.push(write(0, 0, one, { class: "tick", transform: `translate(${label + side * (x + 0.5)} ${top - 6}) rotate(-38)` })));
     down.forEach((row, y) => {
@@ -97,11 +101,13 @@ const plots = (() => {
         const one = cell(row, column);
         if (!one) return;
         const box = { x: label + side * x, y: top + 22 * y, width: side - 1, height: 21 }, share = Math.min(Math.max(one.value ?? 0, 0), 1);
-        parts.push(mark(`${words(row)}, ${words(column)}: ${one.text}`, one.lines, one.choice, draw("rect", { ...box, class: "back" }), draw("rect", { ...box, class: "shade", "fill-opacity": share.toFixed(3) }),
-          write(box.x + side / 2, box.y + 15, one.short ?? one.text, { class: share > 0.66 ? "middle on" : "middle off" })));
+        parts.push(mark(`${words(row)}, ${words(column)}: ${one.text}`, one.lines, one.choice, draw("rect", { ...box, class: "back" }), draw("rect", { ...box, class: "shade", "fill-opacity": darkness(share).toFixed(3) }),
+          write(box.x + side / 2, box.y + 15, one.short ?? one.text, { class: share > 0.5 ? "middle on" : "middle off" })));
       });
     });
-    return make("div", { class: isWide ? "panel wide" : "panel" }, svg(width, height, title_, ...parts));
+    const whole = svg(width, height, title_, ...parts);
+    if (report.narrow.matches) whole.style.minWidth = `${Math.round(width)}px`;
+    return make("div", { class: `${isWide ? "panel wide" : "panel"} cells` }, whole);
   }
 
   // Bars of parts that make up a whole. ``rows``: label and parts [value, name, tone, choice].

@@ -135,9 +135,11 @@ const tables = (() => {
         report.change({ open }, true);
         show();
       } }), " all columns") : null;
-      inner.replaceChildren(make("div", { class: "tools" }, make("span", { class: "pale small" }, `${made.said ? `${made.said}; ` : ""}${plural(count, "row")}; copy as `), copy("CSV"), copy("Markdown"), copy("LaTeX"), full, status),
+      const hint = make("p", { class: "pale small sideways", hidden: true }, "More columns to the right: the table scrolls sidewards →");
+      inner.replaceChildren(make("div", { class: "tools" }, make("span", { class: "pale small" }, `${made.said ? `${made.said}; ` : ""}${plural(count, "row")}; copy as `), copy("CSV"), copy("Markdown"), copy("LaTeX"), full, status), hint,
         make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": table.caption }, shown),
         !all && count > A_SCREEN ? make("button", { type: "button", class: "more", onclick: () => { all = true; show(); } }, `show all ${count.toLocaleString("en")} rows`) : "");
+      hint.hidden = shown.scrollWidth <= shown.parentElement.clientWidth + 1;
     };
     const fold = make("details", { class: "table", "data-table": name, open: view.open.has(key) }, make("summary", {}, "Table: ", table.caption), inner);
     drawn.set(name, () => { if (fold.open) show(); });

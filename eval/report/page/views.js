@@ -105,13 +105,14 @@ const views = (() => {
   function confusion() {
     const model = picked(), list = shown("answers_by_key").filter((row) => row.model === model);
     if (!list.length) return null;
-    return figure(`Answers of ${model} (columns) against the key (rows), one box for each kind. A cell has the number of questions and is shaded by its share of the row.`, ...unique(list.map((row) => row.kind)).map((kind) => {
+    const without = unique(shown("kinds").map((row) => row.kind)).filter((kind) => !list.some((row) => row.kind === kind));
+    return figure(`Answers of ${model} (columns) against the key (rows), one box for each kind. A cell has the number of questions and is shaded by its share of the row.${without.length ? ` Kinds without a box: ${without.map(words).join(", ")}. Their options are places or pictures, differ between questions, or several are right.` : ""}`, ...unique(list.map((row) => row.kind)).map((kind) => {
       const all = rows("answers_by_key").filter((row) => row.kind === kind), own = list.filter((row) => row.kind === kind);
       const numbers = data.options[kind] || {}, keys = unique(all.map((row) => row.key)).sort((a, b) => (numbers[a] ?? 0) - (numbers[b] ?? 0));
       const answers = [...keys, ...unique(all.map((row) => row.answer)).filter((answer) => !keys.includes(answer))];
       const of = new Map(own.map((row) => [`${row.key}\n${row.answer}`, row.items]));
       const whole = new Map(keys.map((one) => [one, own.filter((row) => row.key === one).reduce((sum, row) => sum + row.items, 0)]));
-      return heat({ title: words(kind), rows: keys, columns: answers, side: report.narrow.matches ? 30 : 40, label: report.narrow.matches ? 130 : 176, isWide: false, cell: (one, answer) => {
+      return heat({ title: words(kind), rows: keys, columns: answers, side: report.narrow.matches ? 30 : 40, widest: report.narrow.matches ? 190 : 250, isWide: false, cell: (one, answer) => {
         const count = of.get(`${one}\n${answer}`) ?? 0, known = numbers[one] && (numbers[answer] || answer === "no answer");
         return { value: whole.get(one) ? count / whole.get(one) : 0, text: `${count} of ${whole.get(one)}`, short: String(count), lines: [one === answer ? "Right" : "Not right"],
           choice: known ? { protocol: view.protocol, model, kind, key: numbers[one], ...(numbers[answer] ? { said: numbers[answer] } : {}) } : { protocol: view.protocol, model, kind } };
@@ -260,11 +261,11 @@ const views = (() => {
     const list = rows("pairs").filter((row) => here(row) && row.score === data.overall && row.difference !== null && isShown(row.model_a) && isShown(row.model_b));
     if (!list.length) return null;
     const of = new Map(list.flatMap((row) => [[`${row.model_a}\n${row.model_b}`, [row, 1]], [`${row.model_b}\n${row.model_a}`, [row, -1]]])), models = order().filter((model) => list.some((row) => row.model_a === model || row.model_b === model));
-    return figure("Row minus column, points of the mean of levels, corrected for chance. Dark: the test, with Holm's correction, tells the two apart. Half dark: p is below 0.05 in an exploratory test, not corrected. Pale: neither.", heat({ title: "differences between models", rows: models, columns: models, side: report.narrow.matches ? 22 : 36, cell: (one, other) => {
+    return figure("Row minus column, points of the mean of levels, corrected for chance. Dark: the test, with Holm's correction, tells the two apart. Half dark: p is below 0.05 in an exploratory test, not corrected. Pale: neither.", heat({ title: "differences between models", rows: models, columns: models, side: report.narrow.matches ? 30 : 36, cell: (one, other) => {
       const [row, sign] = of.get(`${one}\n${other}`) ?? [];
       if (!row) return null;
       const ends = [sign * row.difference_low, sign * row.difference_high].sort((low, high) => low - high), known = row.difference_low !== null && row.difference_low !== undefined;
-      return { value: row.verdict === "different" ? 0.8 : !row.verdict && row.p !== null && row.p < 0.05 ? 0.3 : 0, text: `${number(sign * row.difference)} points ${known ? interval(...ends) : ""}`.trim(), short: String(Math.round(100 * sign * row.difference)).replace("-", "−"), lines: [row.verdict ? `Verdict: ${row.verdict} (p ${number(row.p_holm, "p")} after Holm's correction)` : row.p === null ? "Not tested" : `Exploratory test, not corrected: p ${number(row.p, "p")}`], choice: { protocol: view.protocol, right: one, wrong: other } };
+      return { value: row.verdict === "different" ? 0.8 : !row.verdict && row.p !== null && row.p < 0.05 ? 0.5 : 0, text: `${number(sign * row.difference)} points ${known ? interval(...ends) : ""}`.trim(), short: String(Math.round(100 * sign * row.difference)).replace("-", "−"), lines: [row.verdict ? `Verdict: ${row.verdict} (p ${number(row.p_holm, "p")} after Holm's correction)` : row.p === null ? "Not tested" : `Exploratory test, not corrected: p ${number(row.p, "p")}`], choice: { protocol: view.protocol, right: one, wrong: other } };
     } }));
   }
 
