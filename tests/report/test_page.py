@@ -448,7 +448,7 @@ def test_kinds_say_that_they_have_no_corrected_score_among_answered_questions(pa
     mark = page.locator('#kinds svg[aria-label="detection"]').first.locator('[aria-label^="fair: "]')
     assert mark.get_attribute("aria-label").startswith(f"fair: {100 * kinds['accuracy_answered'][0]:.1f} ")
     page.locator("#kinds details.table > summary").first.click()
-    assert "this table has no score corrected for chance" in page.locator("#kinds .tools").first.inner_text()
+    page.locator("#kinds .tools", has_text="this table has no score corrected for chance").first.wait_for()
     page.select_option("#s-score", "plain")
     assert "Not corrected" not in caption.inner_text()
 
