@@ -26,6 +26,7 @@ from chexqa.eval.gallery.files import script_json
 from chexqa.eval.gallery.stressed import EXAMPLES
 from chexqa.eval.scoring import intervals
 from chexqa.eval.tables.grid import MACRO
+from chexqa.eval.thresholds.fit import LEAST_OBSERVATIONS
 from chexqa.files.terminal import PHANTOM_NOTICE
 
 pytestmark = pytest.mark.xdist_group("page")
@@ -173,6 +174,8 @@ def test_the_first_screen_says_who_was_asked_and_who_is_best(page: Any, report: 
     legend = page.locator(".legend").inner_text()
     assert "0 is guessing, 100 is all right" in legend
     assert "Whether models look at the lesion was not tested" in legend
+    page.focus("#s-protocol")
+    assert "the model's earlier answers stay" in page.locator("#tip").inner_text()
     assert re.search(r"Stage with the largest loss: \w+ \(\d models?\)", page.locator("#stops").inner_text())
     assert page.locator("#stops svg .guess").text_content() == "guessing"
     assert page.locator("#stops h2").inner_text() == "Where models stop seeing"
@@ -356,7 +359,9 @@ def test_a_threshold_outside_the_tested_depths_stands_on_its_side(page: Any) -> 
         { ...base, model: "good", reads: "> 60.0", reads_between: "52.0 to > 60.0", threshold: null },
         { ...base, model: "fair", reads: "< 2.0", reads_between: "< 2.0 to 3.0", threshold: null },
         { ...base, model: "reader/anna", reads: "9.0", reads_between: null, threshold: 9 });
-      const marks = [...views.of("limits")[0].querySelectorAll(".mark")].map((mark) => ({
+      const figure = views.of("limits")[0], caption = figure.querySelector("figcaption").textContent;
+      const marks = [...figure.querySelectorAll(".mark")].map((mark) => ({
+        caption, said: mark.getAttribute("aria-label"),
         name: mark.getAttribute("aria-label").split(".  ")[0], href: mark.getAttribute("href"),
         at: Number(mark.querySelector("path").getAttribute("transform").match(/[\\d.]+/)[0]),
         ends: [...mark.querySelectorAll(".whisker")].map((one) =>
@@ -372,6 +377,8 @@ def test_a_threshold_outside_the_tested_depths_stands_on_its_side(page: Any) -> 
     assert above["ends"][0] < above["ends"][1] == above["at"]
     assert below["ends"][0] == below["at"] < below["ends"][1]
     assert anna.get("ends") is None
+    assert above["said"].count("52.0") == 1, "the interval is said once"
+    assert f"no interval: its task has fewer than {LEAST_OBSERVATIONS} responses" in anna["caption"]
     assert above["name"].startswith("good: > 60.0 [52.0, > 60.0]")
     assert parse_qs(anna["href"].partition("#")[2])["kind"] == ["revision_expansion", "revision_contraction"]
 
@@ -438,6 +445,8 @@ def test_kinds_say_that_they_have_no_corrected_score_among_answered_questions(pa
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     caption = page.locator("#kinds figcaption").first
     assert caption.inner_text().startswith("Score corrected for chance of each kind")
+    assert "The grid's cell is corrected for chance here; the leaderboard has its hit rate." in caption.inner_text()
+    assert "cardiomegaly" not in caption.inner_text(), "it was not asked about"
     page.select_option("#s-answers", "answered")
     assert caption.inner_text().startswith(
         "Accuracy among answered questions of each kind of question, %. Not corrected"
@@ -448,6 +457,7 @@ def test_kinds_say_that_they_have_no_corrected_score_among_answered_questions(pa
     mark = page.locator('#kinds svg[aria-label="detection"]').first.locator('[aria-label^="fair: "]')
     assert mark.get_attribute("aria-label").startswith(f"fair: {100 * kinds['accuracy_answered'][0]:.1f} ")
     page.locator("#kinds details.table > summary").first.click()
+    # A table that was open before keeps its rows until it has said that it is open again.
     page.locator("#kinds .tools", has_text="this table has no score corrected for chance").first.wait_for()
     page.select_option("#s-score", "plain")
     assert "Not corrected" not in caption.inner_text()

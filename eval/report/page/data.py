@@ -15,6 +15,7 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import PATHS
 from chexqa.contract.kinds import LEVELS, kind_order
 from chexqa.eval.confidence.confidence_tables import ALL
+from chexqa.eval.design.weights import NOT_COMPARED
 from chexqa.eval.report.page.sections import OUTLINE, Frames
 from chexqa.eval.scoring.grade import STATES
 from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
@@ -23,11 +24,20 @@ from chexqa.eval.tables.grid import MACRO
 from chexqa.eval.tables.levels_and_stages import OVERALL
 from chexqa.eval.tables.model_pairs import GRID_SCORE
 from chexqa.eval.tables.numbers_markdown_latex import WIDE, words
+from chexqa.eval.thresholds.fit import LEAST_OBSERVATIONS
 
 # Column that the rows of a report's tables share, and that the page's switch of protocols filters.
 PROTOCOL = "protocol"
 # Tables that only the page's plots show: a row of each says too little by itself.
 NOT_SHOWN = ("cells", "confidence_bins", "confidence_curve", "groups")
+# Meanings of the protocols' names, short enough for a switch.
+PROTOCOLS = {
+    "end_to_end": "Each case is one conversation; the model's earlier answers stay as they are.",
+    "oracle_passed": "Each case is one conversation; a wrong stage's answers are replaced by the right ones before the "
+    "next stage.",
+    "oracle_stated": "Each case is one conversation; after a wrong stage the next question first says what was right.",
+    "independent": "Each question is asked alone, without earlier questions and answers.",
+}
 _KINDS_OF_READERS = ("reader/", "readers/")
 
 
@@ -38,8 +48,9 @@ def page_data(benchmark: Benchmark, frames: Frames, domains: Mapping[str, str]) 
     """
     models = frames["states"]["model"].unique(maintain_order=True).to_list()
     shown = {name: table for name, table in frames.items() if table.height}
+    protocols = list(dict.fromkeys(frames["states"][PROTOCOL].to_list()))
     return {
-        "protocols": list(dict.fromkeys(frames["states"][PROTOCOL].to_list())),
+        "protocols": protocols,
         "models": [{"name": name, "domain": domains.get(name), "role": role(name)} for name in models],
         "levels": list(LEVELS),
         "overall": OVERALL,
@@ -52,6 +63,9 @@ def page_data(benchmark: Benchmark, frames: Frames, domains: Mapping[str, str]) 
         "options": option_numbers(benchmark),
         "unit": frames["facts"]["clusters"][0],
         "least": LEAST_CLUSTERS,
+        "least_responses": LEAST_OBSERVATIONS,
+        "not_compared": NOT_COMPARED,
+        "ways": {name: PROTOCOLS[base] for name in protocols if (base := name.partition(" (")[0]) in PROTOCOLS},
         "sections": [
             {"anchor": section.anchor, "tables": [name for name in section.tables if name in shown]}
             for section in OUTLINE

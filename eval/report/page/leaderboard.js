@@ -146,8 +146,8 @@ const leaderboard = (() => {
     if (shown.some((column) => column.name === data.grid)) said.push(`Grid: hit rate, %${most === null ? "" : `; at most ${number(most)} can be reached`}.`);
     said.push("Bar: the score. Black line: 95 % interval. Dashed mark: guessing.");
     if ([...letters().values()].some(Boolean)) said.push("Models that share a letter cannot be told apart on the mean, after Holm's correction; intervals have no such correction.");
-    if (numbers.some((one) => one.low === null || one.low === undefined)) said.push(`A score without a black line has no interval: it is of fewer than ${data.least} ${data.unit}, or a part of it of fewer than 2.`);
-    if (!rows("grounding").length) said.push("Whether models look at the lesion was not tested (no run with eval --condition).");
+    if (numbers.some((one) => one.low === null || one.low === undefined)) said.push(`A score without a black line has no interval: it is of fewer than ${data.least} ${data.unit}, or one of its kinds or findings has fewer than 2.`);
+    if (!rows("grounding").length) said.push("Whether models look at the lesion was not tested: no run has questions about altered radiographs.");
     return make("p", { class: "pale small legend" }, said.join(" "));
   }
 

@@ -15,8 +15,10 @@
   function switches() {
     const others = data.models.some((model) => model.role !== "model");
     $("switches").replaceChildren(...SWITCHES.filter(([name, , values]) => values.length > 1 && (name !== "others" || others)).map(([name, label, values]) =>
-      make("label", {}, label, make("select", { id: `s-${name}`, onchange: (event) => change({ [name]: event.target.value }) }, ...values.map(([value, text]) => make("option", { value, selected: view[name] === value }, text))))));
+      make("label", {}, label, explained(name, make("select", { id: `s-${name}`, onchange: (event) => change({ [name]: event.target.value }) }, ...values.map(([value, text]) => make("option", { value, selected: view[name] === value }, text)))))));
   }
+  // The protocol's switch says what the chosen protocol is.
+  const explained = (name, select) => (name === "protocol" ? report.tell(select, () => [words(view.protocol), data.ways[view.protocol]]) : select);
 
   // What a section shows, drawn when it is open.
   function fill(part) {

@@ -28,14 +28,16 @@ const plots = (() => {
   const svg = (width, height, name, ...children) =>
     rove(draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": name, style: `max-width: ${Math.round(width * 1.2)}px` }, ...children));
   const write = (x, y, text, more = {}) => draw("text", { x, y, ...more }, text);
-  const few = () => ` A number without a line has no interval: it is of fewer than ${data.least} ${data.unit}, or a part of it of fewer than 2.`;
-  const figure = (caption, ...parts) => make("figure", {}, make("figcaption", {}, caption, parts.some((part) => part && "bare" in part.dataset) ? few() : ""), make("div", { class: "panels" }, ...parts.filter(Boolean)));
+  const few = `it is of fewer than ${data.least} ${data.unit}, or it is a mean and one of its kinds or findings has fewer than 2`;
+  // Why marks have no interval, for a figure with some of them.
+  const bare = (parts) => parts.filter((part) => part && "bare" in part.dataset).slice(0, 1).map((part) => ` A number without a line has no interval: ${part.dataset.bare}.`);
+  const figure = (caption, ...parts) => make("figure", {}, make("figcaption", {}, caption, bare(parts)), make("div", { class: "panels" }, ...parts.filter(Boolean)));
   const SHAPES = { model: "M0-5A5 5 0 1 1 0 5A5 5 0 1 1 0-5Z", reader: "M0-6L6 0L0 6L-6 0Z", baseline: "M-4-4H4V4H-4Z" };
 
   // A panel of rows with a mark and an interval each. ``rows``: label, value, low, high, lines, choice, role, tone,
-  // and, for a number outside what was tested, ``instead`` and ``between`` as texts.
+  // and, for a number outside what was tested, ``instead`` and ``between`` as texts. ``without``: why a number may have no interval.
   // ``marks``: [value, name] of lines across, such as chance. ``form``: how numbers are written.
-  function dots({ title: title_, note, rows: shown, from = 0, to = 1, marks = [], form = "share" }) {
+  function dots({ title: title_, note, rows: shown, from = 0, to = 1, marks = [], form = "share", without = few }) {
     const known = shown.flatMap((row) => [row.low ?? row.value, row.high ?? row.value]).filter((value) => value !== null && value !== undefined);
     const least = Math.min(from, ...known), most = Math.max(to, ...known);
     const at = (value) => LABEL + 6 + ((PANEL - LABEL - 52) * (value - least)) / (most - least || 1);
@@ -43,6 +45,7 @@ const plots = (() => {
     for (const value of ticks(least, most)) {
       parts.push(draw("line", { x1: at(value), x2: at(value), y1: top - 6, y2: height - 18, class: "grid" }), write(at(value), height - 5, axis(value, form), { class: "tick middle" }));
     }
+    const rightmost = (name) => PANEL - 8 - 6.4 * name.length;
     let named = -99, last = null;
     for (const [value, name] of marks) {
       if (value === null || value === undefined) continue;
@@ -50,9 +53,9 @@ const plots = (() => {
       // Lines side by side have their names side by side, in the order of the lines.
       if (last && name && Math.abs(at(value) - named) <= 42) {
         last.textContent += `, ${name}`;
-        last.setAttribute("x", Math.min(last.getAttribute("x"), PANEL - 104));
+        last.setAttribute("x", Math.min(last.getAttribute("x"), rightmost(last.textContent)));
       } else {
-        last = write(Math.min(at(value), PANEL - 60), top - 10, name, { class: "tick" });
+        last = write(Math.min(at(value), rightmost(name)), top - 10, name, { class: "tick" });
         parts.push(last);
       }
       named = at(value);
@@ -68,8 +71,8 @@ const plots = (() => {
       }
       parts.push(mark(`${row.label}: ${row.instead ?? number(row.value, form)} ${row.between ?? interval(row.low, row.high, form)}`.trim(), row.lines || [], row.choice, ...shape));
     });
-    const bare = shown.some((row) => row.value !== null && row.value !== undefined && (row.low === null || row.low === undefined));
-    return make("div", { class: "panel", "data-bare": bare }, svg(PANEL, height, `${title_}${note ? `, ${note}` : ""}`, ...parts));
+    const isBare = shown.some((row) => row.value !== null && row.value !== undefined && (row.low === null || row.low === undefined));
+    return make("div", { class: "panel", "data-bare": isBare ? without : null }, svg(PANEL, height, `${title_}${note ? `, ${note}` : ""}`, ...parts));
   }
 
   function ticks(least, most) {

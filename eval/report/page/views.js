@@ -34,7 +34,7 @@ const views = (() => {
     return list.length ? [figure("Mean number of stages passed in a row on each path: no lesion (lesion free), a lesion whose outline fits (revision free), a lesion whose outline must be revised (revision required). The dashed line is the best that the same answers to every case reach.", ...unique(list.map((row) => row.path)).map((path) => {
       const own = list.filter((row) => row.path === path), of = byModel(own);
       const constant = Math.max(...["depth_always_yes", "depth_yes_then_no", "depth_always_no"].map((name) => own[0][name] ?? 0));
-      return dots({ title: words(path), rows: models.map((model) => line(model, of.get(model), "depth", { path }, [], 2)), to: own[0].maximum, marks: [[constant, "constant"]], form: 2 });
+      return dots({ title: words(path), rows: models.map((model) => line(model, of.get(model), "depth", { path }, [], 2)), to: own[0].maximum, marks: [[constant, "same answers"]], form: 2 });
     })), funnels()] : [];
   }
 
@@ -64,12 +64,18 @@ const views = (() => {
       const own = list.filter((row) => row.kind === kind), of = byModel(own), corrected = column.startsWith("corrected");
       return dots({ title: words(kind), rows: models.map((model) => line(model, of.get(model), column, { kind }, of.get(model) ? [guesses(of.get(model), corrected)] : [])), marks: [[corrected ? 0 : shared(own, "chance"), "chance"]] });
     });
-    return [figure(`${capital(kindWords())} of each kind of question, %.${noForm()}`, ...panels), picker(), findings(), confusion()];
+    return [figure(`${capital(kindWords())} of each kind of question, %.${noForm()}${otherwise(list, column)}`, ...panels), picker(), findings(), confusion()];
   }
 
   // Kinds have no score that is corrected for chance among answered questions; their accuracy is shown instead.
   const hasForm = () => measure() !== "corrected_answered";
   const kindMeasure = () => report.measureOf(["accuracy", "corrected", "accuracy_answered"]);
+  // Where kinds have other numbers than the levels and the grid of the leaderboard, and why.
+  function otherwise(list, column) {
+    const asked = rows("finding_kinds").some((row) => here(row) && row.finding === data.not_compared && row.kind !== "grid_cell");
+    const grid_ = list.some((row) => row.kind === "grid_cell") && column.startsWith("corrected");
+    return `${asked ? ` Kinds include ${data.not_compared}, which levels leave out.` : ""}${grid_ ? " The grid's cell is corrected for chance here; the leaderboard has its hit rate." : ""}`;
+  }
   // What guessing reaches, on the scale that is shown; kinds have the most frequent answer's accuracy alone.
   function guesses(row, isCorrected) {
     const known = `chance ${number(row.chance)} %${row.prior === undefined ? "" : `, most frequent answer ${number(row.prior)} %`}`;
@@ -240,13 +246,13 @@ const views = (() => {
     const at = (text) => Number(text.replace(/[<> ]/g, "")), texts = (row) => [row.reads, ...(row.reads_between ?? "").split(" to ")].filter(Boolean);
     const deepest = Math.max(...list.flatMap((row) => texts(row).map(at)), 10);
     const place = (model, row, task) => {
-      const [reads, low, high] = texts(row), said = [`Reads ${reads ?? "–"}${low ? `, between ${low} and ${high}` : ", no interval"}`, `Errors shown: ${row.with_error}`, row.items ? `n = ${row.items} items of ${unit(row.patients)}` : ""];
+      const [reads, low, high] = texts(row), said = [low ? "95 % interval" : "no interval", `Errors shown: ${row.with_error}`, row.items ? `n = ${row.items} items of ${unit(row.patients)}` : ""];
       return { ...line(model, row, "threshold", { kind: SEEN_IN[task] }), value: reads ? at(reads) : null, low: low ? at(low) : null, high: high ? at(high) : null, lines: said,
         instead: reads, between: low ? `[${low}, ${high}]` : "", tone: /[<>]/.test(reads ?? "") ? "open" : "" };
     };
     return [figure("Depth from which an error in an outline is seen, in pixels of the working image, with 95 % intervals; further left is better. A grey mark lies outside the tested depths.", ...unique(list.map((row) => row.seen_in)).map((task) => {
       const of = byModel(list.filter((row) => row.seen_in === task));
-      return dots({ title: words(task), to: 1.08 * deepest, form: 1, rows: models.filter((model) => of.has(model)).map((model) => place(model, of.get(model), task)) });
+      return dots({ title: words(task), to: 1.08 * deepest, form: 1, without: `its task has fewer than ${data.least_responses} responses (outlines, points or sets of four pictures)`, rows: models.filter((model) => of.has(model)).map((model) => place(model, of.get(model), task)) });
     }))];
   }
 
