@@ -39,7 +39,9 @@ def tables(rates: planted_looks.Rates, patients: int, runs: int) -> pl.DataFrame
 
 def main(runs: int = 1000, *sizes: int) -> None:
     for patients in sizes or (30, 100, 200, 400):
-        print(f"{patients} patients, {runs} runs each: uses, not shown, undecided; published class 'uses'")
+        print(
+            f"{patients} patients, {runs} runs a row; share of verdicts 'uses', 'not shown', 'undecided'; class 'uses'"
+        )
         whole = {f"coin of {100 * yes:.0f} %": (yes, yes, yes) for yes in COINS}
         lookers = [planted_looks.Planted(f"looks in {100 * looks:.0f} %", looks, 0, 0.9, USES) for looks in LOOKS]
         whole |= {model.name: model.rates for model in lookers}

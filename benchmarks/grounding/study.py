@@ -119,7 +119,7 @@ def main(cases: int = 400, repeats: int = 100, out: str = "") -> None:
 
 
 def again(bench: Benchmark, fresh: Benchmark, planted: dict[str, dict[str, float]], repeats: int) -> None:
-    """Print how often verdicts are the known ones, and how often intervals contain the known numbers."""
+    """Repeat the study; print how often a verdict is the true one, and an interval contains the planted number."""
     fresh_seeds.exchange_labels = partial(exchange_labels, draws=20_000)
     looks: dict[str, Counter[str]] = {model.name: Counter() for model in SIX}
     memory: dict[str, Counter[str]] = {model.name: Counter() for model in SIX}

@@ -107,12 +107,15 @@ def again(bench: Benchmark, repeats: int) -> None:
                 truth[name, number].append(due)
                 if low is not None and high is not None and not np.isnan(low):
                     held[number.partition(",")[0]].append(low - 1e-9 <= due <= high + 1e-9)
-    print(f"over {repeats} studies: planted, mean found (thresholds: median of those inside the tested depths)")
+    print(
+        f"over {repeats} studies: the planted value, and the mean of the values found (thresholds: the median "
+        "of those found inside the tested depths)"
+    )
     for (name, number), found_ in values.items():
         due, inside = float(np.mean(truth[name, number])), [one for one in found_ if not np.isnan(one)]
         if number.startswith("threshold"):
             middle = f"{np.median(inside):.1f} px" if inside else "none"
-            print(f"{name}, {number}: {_pixels(due)}, {middle} (a number in {len(inside)})")
+            print(f"{name}, {number}: {_pixels(due)}, {middle} (found in {len(inside)} of {repeats} studies)")
         else:
             print(f"{name}, {number}: {100 * due:.1f} %, {100 * float(np.mean(inside)):.1f} %")
     for number, all_ in held.items():

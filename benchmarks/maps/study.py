@@ -1,6 +1,6 @@
-"""A study in the shape of XBench whose truth is known: 300 phantoms, planted makers, and random weights of each family.
+"""A study built like XBench on data with known effects: 300 phantoms, six planted makers, random weights by family.
 
-The six makers of ``planted.py`` have a planted effect of lesion size, quality, domain and recognition. The makers of
+The six makers of ``planted.py`` have a planted effect of lesion size, quality, domain and recognition. The makers with
 random weights are a software test: they show that every family runs, and should recognize and localize nothing. The
 maps, the tables and the page ``graded/maps.html`` stay in FOLDER. Without torch, transformers, open_clip and
 torchvision, only the planted makers take part.

@@ -4,7 +4,7 @@
 first CASES cases with a lesion. Each simulated reader redraws them: the outline moves by a smooth random distance,
 whose standard deviation is 3, 6 or 10 pixels of 1024 (the reader's error). For each reader the script prints the
 agreement that ``chexqa second-reader`` finds for each kind of question. For the questions on points and on the grid it
-also counts the agreement itself from the mask files, by the points in the mask and the cell that the mask covers most.
+makes a count of its own from the mask files: which points lie in the mask, and which cell the mask covers most.
 """
 
 from __future__ import annotations

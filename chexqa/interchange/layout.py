@@ -41,7 +41,7 @@ class ReleaseKey(NamedTuple):
 
 
 def split_key(key_id: str) -> ReleaseKey | None:
-    """Return the parts of a release's id ``<finding>_<pair_id>``.
+    """Split an id of CheXpercept's files, ``<finding>_<pair_id>``, into the finding and the pair id.
 
     Return None if the finding is unknown, or the id cannot be the name of a folder.
     """

@@ -109,7 +109,7 @@ def _resolution(
 ) -> Resolution:
     if difference > assumed.discordance * sum(weights.values()):
         raise InputError(
-            f"--difference {100 * difference:g}: two models of which exactly one is right on "
+            f"--difference {100 * difference:g}: two models that disagree (one right, one wrong) on "
             f"{100 * assumed.discordance:g} % of items cannot be {100 * difference:g} points apart on {name}; give a "
             "larger --discordance."
         )

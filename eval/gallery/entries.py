@@ -38,7 +38,11 @@ class Said(NamedTuple):
     confidence: float | None = None
 
     def to_record(self) -> list[Any]:
-        """Return ``[number of the state, parsed, reply, left]``, and the two parts of reasoning if there is any."""
+        """Return ``[number of the state, parsed, reply, left]``.
+
+        ``left`` is the number of characters that were cut from the reply. If there is reasoning, a list follows: its
+        text, and the number of characters cut from it.
+        """
         parsed = None if self.parsed is None else list(self.parsed)
         apart = [list(self.reasoning)] if self.reasoning else []
         return [ALL_STATES.index(self.state), parsed, self.reply, self.left, *apart]

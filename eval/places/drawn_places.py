@@ -96,7 +96,7 @@ def answerers(runs: Iterable[Run]) -> dict[tuple[str, str], Answerer]:
 
 
 def turns_by_item(runs: Sequence[Run]) -> dict[str, list[tuple[Answerer, Turn]]]:
-    """Return, keyed by item id, the first answer of each model or reader, in the order of the letters."""
+    """Return each model's or reader's first answer, by item id; the letters that mark the answers give their order."""
     found: dict[str, dict[tuple[str, str], Turn]] = {}
     for run in runs:
         for turn in run.counted_turns:

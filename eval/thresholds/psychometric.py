@@ -64,9 +64,9 @@ def task_of(form: Form, depth: Floats, response: Bools, cluster: Ints) -> Task:
 
 
 def pooled(task: Task) -> Task:
-    """Return the task with all observations without an error replaced by one with their total weight.
+    """Return the task with one observation in place of all those that have no error.
 
-    This one observation belongs to no patient.
+    It has their total weight and belongs to no patient.
     """
     alone = ~task.has_error
     weight = float(task.weight[alone].sum())

@@ -186,7 +186,7 @@ class Judgement:
     """Regions and lungs that count as affected by a recipe's rule, with the measures of the case.
 
     - ``involved``: the affected regions in the order of ``REGIONS``.
-    - ``filled_most``: involved regions of which no single component of the lesion covers the threshold share.
+    - ``filled_most``: involved regions that only several components together cover up to the threshold share.
     - ``lung_area``: the number of covered pixels of each given lung, keyed by side.
     - ``lung_share``: the covered share of each given lung, keyed by side.
     """

@@ -29,8 +29,8 @@ class Deformation:
     """A recipe's settings for edits. Lengths are divided by the picture's longer side, areas by the lesion's area.
 
     - ``edit_count_weights``: the weights of one, two and three true edits.
-    - ``depth_to_size``: the wanted depth over the radius of a disc with the area of the lesion's part.
-    - ``reach_to_depth``: the reach of an edit along the outline over its depth.
+    - ``depth_to_size``: the wanted depth, divided by the radius of a disc as large as the edited part of the lesion.
+    - ``reach_to_depth``: the reach of an edit along the outline, divided by its depth.
     - ``max_share``: the largest area that is added.
     - ``iou``: the range of the IoU of the suboptimal with the optimal mask.
     - ``tries``: the number of tries for each kind of edit.

@@ -158,7 +158,10 @@ def _check_place(out: Path, bench: Benchmark, logs: Iterable[str]) -> None:
 
 
 def cases_of(bench: Benchmark, batch: Batch) -> dict[str, list[str]]:
-    """Return the case ids of each reader, keyed by model name; the majority has the cases of two or more readers."""
+    """Return the case ids of each reader, keyed by model name.
+
+    The model that stands for the majority of readers has the cases that two or more readers read.
+    """
     case_of = {item_row_id(item.item_id): item.case_id for item in bench.items}
     dealt = {
         model_name(sheet.reviewer): {case_of[row] for row in sheet.rows}
