@@ -182,6 +182,8 @@ def test_the_first_screen_says_who_was_asked_and_who_is_best(page: Any, report: 
     for part in ("#leaders", "#stops svg"):
         box = page.locator(part).bounding_box()
         assert box["y"] + box["height"] <= 900, f"{part} is on the first screen"
+    unfold(page, "terms")
+    page.locator("#terms dd", has_text="the model's earlier answers stay").wait_for()
 
 
 def test_the_notice_of_phantoms_stands_once(page: Any) -> None:
@@ -447,6 +449,16 @@ def test_kinds_say_that_they_have_no_corrected_score_among_answered_questions(pa
     assert caption.inner_text().startswith("Score corrected for chance of each kind")
     assert "The grid's cell is corrected for chance here; the leaderboard has its hit rate." in caption.inner_text()
     assert "cardiomegaly" not in caption.inner_text(), "it was not asked about"
+    with_it = page.evaluate("""() => {
+      const table = report.rows("finding_kinds");
+      table.push({ ...table[0], finding: "cardiomegaly", kind: "detection", protocol: "end_to_end" });
+      const said = views.of("kinds")[0].querySelector("figcaption").textContent;
+      table.pop();
+      return said;
+    }""")
+    assert "Kinds include cardiomegaly, which levels leave out." in with_it
+    corrected = page.locator('#kinds svg[aria-label="detection"]').first.locator('[aria-label^="fair: "]')
+    assert "Guessing 0; not corrected: chance 50.0 %" in corrected.get_attribute("aria-label")
     page.select_option("#s-answers", "answered")
     assert caption.inner_text().startswith(
         "Accuracy among answered questions of each kind of question, %. Not corrected"

@@ -49,6 +49,7 @@ def page_data(benchmark: Benchmark, frames: Frames, domains: Mapping[str, str]) 
     models = frames["states"]["model"].unique(maintain_order=True).to_list()
     shown = {name: table for name, table in frames.items() if table.height}
     protocols = list(dict.fromkeys(frames["states"][PROTOCOL].to_list()))
+    ways = {name: PROTOCOLS[base] for name in protocols if (base := name.partition(" (")[0]) in PROTOCOLS}
     return {
         "protocols": protocols,
         "models": [{"name": name, "domain": domains.get(name), "role": role(name)} for name in models],
@@ -65,14 +66,14 @@ def page_data(benchmark: Benchmark, frames: Frames, domains: Mapping[str, str]) 
         "least": LEAST_CLUSTERS,
         "least_responses": LEAST_OBSERVATIONS,
         "not_compared": NOT_COMPARED,
-        "ways": {name: PROTOCOLS[base] for name in protocols if (base := name.partition(" (")[0]) in PROTOCOLS},
+        "ways": ways,
         "sections": [
             {"anchor": section.anchor, "tables": [name for name in section.tables if name in shown]}
             for section in OUTLINE
         ],
         "wide": {name: list(columns) for name, (*columns, _) in WIDE.items() if name in shown},
         "tables": {name: _table(name, table) for name, table in shown.items()},
-        "terms": terms(shown),
+        "terms": {**terms(shown), **{words(name): text for name, text in ways.items()}},
     }
 
 
