@@ -169,7 +169,10 @@ def speed(count: int, folder: Path) -> None:
     print(f"time of one worker divided by the time of two workers: {ratios(ones, twos)}")
     halves = [Spent(pair.wall / 2, pair.processor / 2) for pair in pairs]
     print(
-        f"largest gain that two workers can have on this machine, measured on the least work of a generation (the floor): {ratios(floors, halves)}"
+        print(
+            "largest gain that two workers can have on this machine, measured on the least work of a generation (the "
+            f"floor): {ratios(floors, halves)}"
+        )
     )
     own, encoding = region_ratio(manifest)
     print(f"computing the regions of a case: {own:.1f} ms; encoding one RGB picture with OpenCV: {encoding:.1f} ms; "
