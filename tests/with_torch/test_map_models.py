@@ -320,7 +320,7 @@ def hide_text(folder: Path) -> None:
 
 
 BAD: dict[str, tuple[str, Callable[[Path], object], str]] = {
-    "empty": ("clip", lambda folder: [path.unlink() for path in folder.iterdir()], "holds neither open_clip_config"),
+    "empty": ("clip", lambda folder: [path.unlink() for path in folder.iterdir()], "has neither open_clip_config"),
     "cut weights": ("clip", cut_weights, "cannot read the model"),
     "no tokenizer": ("clip", lambda folder: [path.unlink() for path in folder.glob("token*")], "has no tokenizer"),
     "cut state": ("classifier", lambda folder: (folder / "model.pt").write_bytes(b"PK"), "cannot be read as weights"),
@@ -329,7 +329,7 @@ BAD: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "no key": ("classifier", rewritten("classifier.bias", None), "missing classifier.bias"),
     "shape": ("classifier", rewritten("classifier.bias", torch.zeros(9)), "the shapes of the weights"),
     "no labels": ("classifier", plain_config, "has no 'labels'"),
-    "no config": ("query", lambda folder: (folder / "map_model.json").unlink(), "holds no map_model.json"),
+    "no config": ("query", lambda folder: (folder / "map_model.json").unlink(), "has no map_model.json"),
     "no text": ("attention", hide_text, "has no folder 'text'"),
     "a module": ("attention", lambda folder: torch.save(torch.nn.Linear(1, 1), folder / "model.pt"), "cannot be read"),
     "open config": (
@@ -362,7 +362,7 @@ def test_a_finding_without_an_output_and_an_unknown_device_are_told(folder_of: C
     with pytest.raises(InputError, match="no output for 'pneumothorax'"):
         maker(pictures(1)[0], "pneumothorax")
     chosen = model_list.choose("clip-cosine", folder_of("clip"))
-    with pytest.raises(InputError, match="--device warp: cannot be used"):
+    with pytest.raises(InputError, match="--device warp: this device cannot be used"):
         chosen.load("warp", read_prompts(None))
     assert chosen.family.load is not None
     assert Loading(folder_of("clip"), "cpu", read_prompts(None)).device == "cpu"
