@@ -26,7 +26,7 @@ _NUMBER = re.compile(r"(?:option |picture |no\. ?|#)?\(?(\d{1,2})(?:\.0*|\)|\.\)
 _CELL = re.compile(r"([a-h])[ \-/.]?([1-8])|([1-8])[ \-/.]?([a-h])")
 _LETTER = re.compile(r"\(([a-z])\)")
 _BETWEEN = re.compile(r"\s*(?:[,;/+&\n]|\band\b)\s*")
-# How a place is typed, by answer form, and why typed numbers are no place.
+# Messages, keyed by answer form: the format of a typed place. Then the reasons why typed numbers are not a place.
 _HOW = {
     "point": "x, y, such as 120, 340",
     "box": "x1, y1, x2, y2 (left, top, right, bottom), such as 120, 340, 210, 400",

@@ -35,7 +35,7 @@ _LUNGS = ("right_lung", "left_lung")
 
 @dataclass(frozen=True)
 class Options:
-    """Where the masks of lungs and heart (the anatomy) of a data set are.
+    """Source of the masks of lungs and heart (the anatomy) of a data set.
 
     - ``path``: a folder of ``<picture>/<structure>.png``, or a CheXmask ``.csv``.
     - ``key_column``: the csv's column that has the pictures' names.

@@ -24,7 +24,7 @@ _NUMBER = (
     r"(?P<sign>-)?(?P<number>\d{1,9}(?:[.,]\d{1,9})?)\s?"
     r"(?P<unit>\\?%|percent\b|per cent\b|pct\b|/\s?100?\b|out of 100?\b)?"
 )
-# What the confidence is in, such as "in my answer" or "that my whole answer is right".
+# Object of the confidence: words such as "in my answer" or "that my whole answer is right".
 _IN = rf"(?:\s(?:in|of|that|for)\s[^:\n%]{{1,60}}?(?=\s?[:=]|\sis\s{_ABOUT}\d))?"
 _LABEL = (
     rf"(?:\b(?:my|the|overall|stated|estimated|final)\s){{0,2}}\b{_WORD}{_IN}\s?(?:{_SCALE}\s?)?"

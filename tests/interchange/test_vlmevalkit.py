@@ -108,7 +108,7 @@ def results(folder: Path, dataset: Any, replies: list[Any], form: str = "json") 
 
 
 def grades_of(path: Path, bench: Path) -> pl.DataFrame:
-    """What chexqa makes of the predictions beside a file of results."""
+    """Return chexqa's grades of the predictions that lie beside a file of results."""
     return grade_predictions([path.with_suffix(".predictions.jsonl")], bench).grades
 
 
