@@ -24,7 +24,7 @@ _NOTHING = 1e-9
 
 
 def cells_of(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows that count in scores; each has the score and the component of the score to which it belongs.
+    """Return the rows that count in scores; the new columns ``_score`` and ``_part`` name a row's score and component.
 
     Grid rows are not corrected for chance.
     """
@@ -41,7 +41,8 @@ def cells_of(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def without_each(rows: pl.DataFrame, patients: int) -> dict[str, Floats]:
-    """Return the values of each score, keyed by score: over all rows, then without each patient, ``(1 + patients,)``.
+    """Return the values of each score, keyed by score: one over all rows, then one without each patient, ``(1 +
+    patients,)``.
 
     ``rows`` is the result of :func:`cells_of` for one model. A score without rows is left out. NaN means that the score
     cannot be computed.

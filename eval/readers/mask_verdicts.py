@@ -1,15 +1,15 @@
 """Second-reader score: how often a benchmark's items agree with another reader's masks, kind by kind.
 
 The score is no upper bound for models, because the items' edits, distractors and regions were chosen with the first
-mask. Items are therefore also made from the second mask and answered by the first mask. A mask answers an item in this
-way:
+mask. Items are therefore also made from the second mask and answered by the first mask. The answer that follows from a
+mask depends on the kind of question:
 
-- Points: by the side of the mask's outline on which a point lies.
-- The four pictures: the one with the highest IoU. A lead of less than 1 % is a tie and is left out.
-- Contour evaluation: by the recipe's sizes of an error.
-- Attributes: by the recipe's rules.
+- Points: the points that lie on the wrong side of the mask's outline.
+- The four pictures: the picture with the highest IoU. A lead of less than 1 % is a tie and is left out.
+- Contour evaluation: yes or no, from the sizes of errors in the recipe.
+- Attributes: the option that the recipe's rules give.
 - Grid: the cell that the mask covers most.
-- Detection: counted only if the second reader could say that the finding is absent.
+- Detection: yes for a mask, no for an empty one. It counts only if a reader could call the finding absent.
 """
 
 from __future__ import annotations
@@ -239,8 +239,7 @@ class _Maker:
     def verdicts(
         self, case: Subject, key_mask: Mask, other: Mask, has_boxes: bool, own: Mapping[str, Answer], are_own: bool
     ) -> Verdicts:
-        """Return, for each kind in ``own``, True if the mask ``other`` gives the same answer as ``key_mask``; None for
-        a tie.
+        """Return True, keyed by kind, if the masks ``other`` and ``key_mask`` give the same answer; None for a tie.
 
         ``has_boxes`` is True if the second mask consists of boxes, which can answer the grid only. ``are_own`` is True
         if ``key_mask`` is the benchmark's mask; then the items made here must equal the benchmark's items.
@@ -314,11 +313,10 @@ def _by_pictures(plan: ContourPlan, key_mask: Mask, other: Mask) -> bool | None:
 
 
 def is_major(shown: Mask, truth: Mask, recipe: PerceptionRecipe) -> bool:
-    """Return True if a connected part of the difference between outline and lesion has at least the smallest error's
-    size.
+    """Return True if outline and lesion differ in a connected part that has at least the size of the smallest error.
 
-    The recipe gives the smallest error as a share of the lesion's area. Rims thinner than half the recipe's smallest
-    depth are removed first.
+    The recipe gives the size of the smallest error as a share of the lesion's area. Rims thinner than half the recipe's
+    smallest depth are removed first.
     """
     least = recipe.deformation.min_share * np.count_nonzero(truth)
     kernel = disc(max(1.0, recipe.deformation.min_depth * max(shown.shape) / 4))

@@ -1,11 +1,12 @@
 """Accuracy by expert reviewers, estimated from a reviewed sample by prediction-powered inference (the key is the
 prediction).
 
-The key says for every item if a model is right. The reviewers' answers say it for the reviewed items. The estimate for
-a kind of question is F * K + D. K is the mean of "right by the key" over all items. D is the weighted mean of "right by
-the reviewers" - F * "right by the key" over the reviewed items. The factor F is chosen so that the variance is nearly
-the smallest possible (Angelopoulos et al. 2023, "Prediction-powered inference" and "PPI++"). The weight of a reviewed
-item is 1 / (the probability with which it was drawn). A level is the mean of its kinds. Variances are over patients.
+The key shows for every item if a model is right. The reviewers' answers show this for the reviewed items only. The
+estimate for a kind of question is F * K + D. K is the mean of "right by the key" over all items. D is the weighted mean
+of "right by the reviewers" - F * "right by the key" over the reviewed items. The factor F is chosen so that the
+variance is nearly the smallest possible (Angelopoulos et al. 2023, "Prediction-powered inference" and "PPI++"). The
+weight of a reviewed item is 1 / (the probability with which it was drawn). A level is the mean of its kinds. Variances
+are over patients.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ Ints = npt.NDArray[np.integer]
 class Answers(NamedTuple):
     """Answers of one model, as arrays with one entry for each item.
 
-    ``kind`` is the index of the item's kind, from 0.
-    ``patient`` is the index of the item's cluster.
-    ``keyed`` is the credit if the key is right, from 0 to 1.
-    ``reviewed`` is the credit if the reviewers' answer is right; it is NaN for an item that was not reviewed.
-    ``probability`` is the probability that the item is reviewed.
+    - ``kind``: index of the item's kind, from 0.
+    - ``patient``: index of the item's cluster.
+    - ``keyed``: credit (0 to 1) of the model's answer if the key is right.
+    - ``reviewed``: its credit if the reviewers' answer is right; NaN for an item that was not reviewed.
+    - ``probability``: probability that the item is reviewed.
     """
 
     kind: Ints

@@ -47,8 +47,9 @@ def load(folder: Path, benchmark: Benchmark, recipes: Sequence[str] = (), image_
 
 
 def second_reader(verdicts: pl.DataFrame | None) -> pl.DataFrame:
-    """Return, for each kind of question, how often both readers' masks give the same answer; empty without a second
-    reader.
+    """Return a row for each kind of question: how often both readers' masks give the same answer.
+
+    The table is empty without a second reader.
 
     - ``kind, items, patients``, and ``chance, oracle`` of the benchmark's items.
     - ``by_second``: the share of the benchmark's items to which the second mask gives the answer of the key.

@@ -1,9 +1,9 @@
 """Correlations of answers, with 95 % intervals over patients.
 
 An interval is computed on Fisher's z scale, with the standard error from a jackknife over patients and a t quantile. A
-correlation has an interval only with :data:`LEAST_CORRELATED` clusters or more. It also needs :data:`LEAST_RARE` cases
-or more that would have the rarer answer to both questions if the answers were independent. ``docs/intervals.md`` shows
-how often these intervals contain the true value.
+correlation has an interval only with :data:`LEAST_CORRELATED` clusters or more. It also needs N * a * b of at least
+:data:`LEAST_RARE`, for N cases and the shares a and b of the rarer answer (right or wrong) in each column.
+``docs/intervals.md`` shows how often these intervals contain the true value.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def correlation(
 ) -> Correlation:
     """Return Pearson's correlation of two columns ``(N,)`` of answers, each value from 0 (wrong) to 1 (right).
 
-    ``cluster (N,)`` is the index of each row's patient. With ``groups (N,)``, each value is first reduced by the mean
-    of its group. With ``covariate (N,)``, each value is also reduced by a line over the covariate, fitted within
-    groups.
+    ``cluster (N,)`` is the index of each row's patient. With ``groups (N,)``, the mean of a value's group is first
+    subtracted from it. With ``covariate (N,)``, a straight line over the covariate, fitted within the groups, is also
+    subtracted.
     """
     rarer = [min(float(column.mean()), 1 - float(column.mean())) for column in (first, second) if len(column)]
     enough = len(first) * np.prod(rarer) >= LEAST_RARE
@@ -66,7 +66,7 @@ def _correlation_of(sums: Floats) -> Floats:
 
 
 def residuals(values: Floats, groups: Ints, covariate: Floats | None = None) -> Floats:
-    """Return the values ``(N,)`` minus their group's mean and minus a line over the covariate, fitted within groups."""
+    """Return the values ``(N,)`` minus the mean of their group and minus a straight line fitted over the covariate."""
 
     def centred(column: Floats) -> Floats:
         sizes = np.bincount(groups)

@@ -17,7 +17,7 @@ _CONTROL = f"[{text.OBEYED}]"
 
 
 def frame_of(rows: Sequence[tuple[Any, ...]], schema: Mapping[str, Any]) -> pl.DataFrame:
-    """Return a data frame of the rows. Lists in a row are given as tuples; equal lists are built once and shared."""
+    """Return a data frame of the rows, in which tuples become lists; equal lists are built once, which saves time."""
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
     made = []
     for (name, kind), values in zip(schema.items(), columns, strict=True):
@@ -31,9 +31,7 @@ def frame_of(rows: Sequence[tuple[Any, ...]], schema: Mapping[str, Any]) -> pl.D
 
 
 def csv_bytes(frame: pl.DataFrame, notice: str | None) -> bytes:
-    """Return the frame as CSV (UTF-8) in which no cell acts as a formula; a notice is added as the column
-    ``notice``.
-    """
+    """Return the frame as CSV (UTF-8) without cells that act as formulas; the column ``notice`` holds the notice."""
     lists = [name for name, kind in frame.schema.items() if isinstance(kind, pl.List)]
     joined = frame.with_columns(pl.col(name).cast(pl.List(pl.String)).list.join(" ") for name in lists)
     noted = joined.with_columns(pl.lit(notice).alias(NOTICE)) if notice else joined

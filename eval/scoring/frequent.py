@@ -29,10 +29,10 @@ def frequent_accuracy(
     Only items of the same kind and finding are counted. ``clusters`` has the patient of each case. If several answers
     are equally frequent, the score is the share of them that is right.
 
-    Some answers are balanced when a benchmark is made: yes and no, and the position of the right picture. For such an
-    item the right answer is always the rarer one among the other patients, so the guess would always be wrong. A
-    balanced answer therefore counts as most frequent if it reaches the highest count with the patient's own items
-    added.
+    Some answers are balanced when a benchmark is made: yes and no, and the position of the right picture. Without the
+    patient's own items, the right answer to such a question is always the rarer one, so the guess would always be
+    wrong. A balanced answer therefore counts as most frequent if adding the patient's own items gives it the highest
+    count.
     """
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:

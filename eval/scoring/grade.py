@@ -85,12 +85,12 @@ class Graded:
     - ``allow_partial``: True if a model with unfinished items has numbers, which use only its finished items.
     - ``changed``: the turns that the current parser reads differently from their logs
       (``chexqa.eval.scoring.rereading.COLUMNS``); None if the stored readings were used.
-    - ``on``: the run (a reader study or a run named by the user) whose cases alone were graded; None for all cases.
+    - ``on``: the run (a reader study or a run named by the user) to whose cases the grades are limited; None for all.
     - ``reviewed``: ``chexqa.eval.readers.reviewed.COLUMNS``; None without a reviewed sample.
     - ``second``: ``chexqa.eval.readers.second_reader.COLUMNS``; None without the masks of a second reader.
     - ``fresh``: the drop of each model from the benchmark to a fresh seed of it
       (``chexqa.eval.tables.fresh_seeds.MODEL_DROPS``); None if no run on a fresh seed was given.
-    - ``margin``: the largest difference, as a fraction, between models that are called alike.
+    - ``margin``: models are called alike if their scores differ by less than this fraction.
     - ``plan``: the plan that was written before the study, or None.
     """
 
@@ -221,7 +221,7 @@ Round = tuple[int, int]  # repeat, rotation
 def grade(benchmark: Benchmark, runs: Iterable[Run], places: PlaceScores | None = None) -> pl.DataFrame:
     """Return the grades as a frame with the columns :data:`COLUMNS`.
 
-    It has a row for each item that should be asked, with its model, protocol, repeat and rotation.
+    The frame has a row for each question that should be asked: one for each item, model, protocol, repeat and rotation.
     """
     runs = tuple(runs)
     answers, cases = benchmark.key("grading")

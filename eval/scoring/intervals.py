@@ -245,8 +245,8 @@ class Estimates:
         return np.where(none, np.nan, self.value - ends[0]), np.where(none, np.nan, self.value + ends[1])
 
     def p_alike(self, margin: float) -> Floats:
-        """Return p ``(M,)`` of two one-sided t tests (TOST) of equivalence: that each score lies within ``margin`` of
-        zero.
+        """Return p ``(M,)`` of the equivalence of each score to zero, by two one-sided t tests (TOST) with this
+        ``margin``.
 
         ``margin`` is above 0. p is below 0.05 if and only if the 90 % interval lies within the margin. The half-widths
         of the 90 % interval are those of the 95 % interval multiplied by the ratio of the t quantiles. A score without
@@ -269,7 +269,7 @@ class Estimates:
 def proportion(part: Sums, whole: Sums, binary: bool = True) -> Estimates:
     """Return the shares ``part`` / ``whole`` with intervals; in each row, ``part`` must lie between 0 and ``whole``.
 
-    With ``binary``, ``part`` counts answers. Without it, ``part`` sums values from 0 to 1, which may vary less.
+    With ``binary``, ``part`` counts right answers. Without it, ``part`` sums values from 0 to 1.
     """
     value = _ratio(part.total, whole.total)
     return _shares(part, whole, value, *_linearized(part, whole, value), np.ones(len(value)), binary)

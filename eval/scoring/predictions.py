@@ -1,9 +1,10 @@
 """Prediction files: another program's answers to a benchmark's items, read as runs; runs can be exported as such files.
 
-A file has one JSON object per line. It has an ``item_id`` and one of ``answer`` (option numbers), ``text`` (a reply for
-the parser), ``place`` (coordinates in pixels of the item's picture) and ``refused``. Predictions that name a protocol
-form a run of this protocol; predictions without one form a run of the protocol ``predictions``. An item without a line
-counts as not asked. But if the file answers no item of a task (perception, grid), all items of this task are left out.
+A file has one JSON object per line. The object has an ``item_id`` and one of ``answer`` (option numbers), ``text`` (a
+reply for the parser), ``place`` (coordinates in pixels of the item's picture) and ``refused``. Predictions that name a
+protocol form a run of this protocol; predictions without one form a run of the protocol ``predictions``. An item
+without a line counts as not asked. There is one exception: if the file answers no item of a task (perception, grid),
+all items of this task are left out.
 """
 
 from __future__ import annotations
@@ -115,8 +116,8 @@ def _split(name: str) -> tuple[str, str | None]:
 def export_predictions(run: Run) -> Iterator[Record]:
     """Yield a prediction for each finished turn of a run.
 
-    A reply that was cut off or empty, and a prompt longer than the context, become an answer without an option. Raise
-    ``InputError`` for a run that asked its items several times or with another wording.
+    A reply that was cut off, an empty reply and a prompt longer than the context are exported as an answer without an
+    option. Raise ``InputError`` for a run that asked its items several times or with another wording.
     """
     if run.about.get("repeats", 1) * run.about.get("rotations", 1) > 1:
         raise InputError(

@@ -41,8 +41,8 @@ def reread(benchmark: Benchmark, runs: Iterable[Run]) -> tuple[tuple[Run, ...], 
     """Return the runs as the current parser reads them, and a row (:data:`COLUMNS`) for each turn that is read
     differently.
 
-    Logs stay unchanged. Turns whose state chexqa's parser did not decide keep their state. Raise ``InputError`` for a
-    turn that records an impossible order of the item's options.
+    Logs stay unchanged. A turn keeps its state if chexqa's parser did not decide it (for example a failed request).
+    Raise ``InputError`` for a turn that records an impossible order of the item's options.
     """
     rows: list[tuple[Any, ...]] = []
     made = []
@@ -113,8 +113,8 @@ def versions(runs: Iterable[Run]) -> dict[int, int]:
 
 
 def mixed(runs: Sequence[Run]) -> str | None:
-    """Return a sentence that names the versions of the parser if more than one version read the replies; otherwise
-    None.
+    """Return a sentence that names the versions of the parser if more than one version read the replies; None
+    otherwise.
     """
     found = versions(runs)
     if len(found) < 2:

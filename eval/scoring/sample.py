@@ -89,9 +89,9 @@ class ScoredSample:
 
     - ``rows``: the grades that count, with ``cluster`` and the columns of weights, but without long texts and lists.
     - ``said``: the same rows with answers and keys (``parsed, order, answer``).
-    - ``completeness``: one row for each model and protocol, with ``items`` (number of rows to be answered),
+    - ``completeness``: one row for each model and protocol, with ``items`` (number of questions to be answered),
       ``unfinished`` and ``known`` (True if the model has numbers; a model that never replied has none).
-    - ``sample``: the clusters of all questions to be asked; every number uses the same clusters.
+    - ``sample``: the clusters of all questions that should be asked; all numbers use these clusters.
     """
 
     graded: Graded
@@ -180,7 +180,7 @@ class Scores:
 
 
 def scores(study: ScoredSample, rows: pl.DataFrame, by: Sequence[str]) -> Scores:
-    """Return accuracies grouped by model, protocol and the columns ``by``, one of which is ``kind``.
+    """Return accuracies grouped by model, protocol and the columns ``by``, which must include ``kind``.
 
     ``facts`` has ``items, patients, answered`` (share), ``chance``, ``prior`` and ``prior_corrected`` of each group.
     Items whose column ``scored`` is False count in accuracies, but not in numbers corrected for chance (see also
@@ -228,7 +228,7 @@ def onto(keys: pl.DataFrame, cells: pl.DataFrame, known: npt.NDArray[np.bool_]) 
 
 
 def mean_by(keys: pl.DataFrame, estimates: Estimates, by: Sequence[str]) -> tuple[pl.DataFrame, Estimates]:
-    """Return the unweighted mean of the scores whose rows of ``keys`` have equal values in ``by``, for each such group.
+    """Return the groups of ``keys`` that have equal values in ``by``, and the unweighted mean of each group's scores.
 
     Rows without a score are left out.
     """
@@ -245,8 +245,7 @@ def count_patients(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 
 
 def contrasts(size: int, pairs: Sequence[tuple[int, int]]) -> sparse.csr_matrix:
-    """Return the weights ``(len(pairs), size)`` of differences: for each pair of indices, the first score minus the
-    second.
+    """Return the weights ``(len(pairs), size)`` of differences between scores: the first of each pair minus the second.
     """
     rows = np.repeat(np.arange(len(pairs)), 2)
     columns = np.array(pairs, np.intp).reshape(-1)
@@ -275,9 +274,9 @@ def mask_incomplete(study: ScoredSample, table: pl.DataFrame, results: Iterable[
 
 
 def ordered(study: ScoredSample, table: pl.DataFrame, **orders: Sequence[object]) -> pl.DataFrame:
-    """Return the table sorted by model and protocol as in the grades, then by the columns that ``orders`` names.
+    """Return the table with models and protocols in the order of the grades, then sorted by the columns in ``orders``.
 
-    ``orders`` gives, keyed by column, the order of the column's values; other values come last.
+    ``orders`` gives the order of the values of each column; values that it does not name come last.
     """
     ranked = table.join(
         study.completeness.select(WHO).with_row_index("_who"), on=WHO, how="left", maintain_order="left"

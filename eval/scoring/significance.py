@@ -1,9 +1,9 @@
 """Permutation tests of differences between models and between samples, and letters for models that do not differ.
 
-Two models answer the same items, so the difference of their scores is a sum of differences over patients. If the models
-were equal, the difference of each patient could as well have the other sign. The test draws random signs 100,000 times,
-and counts how often the sum is at least as far from zero as the observed sum. Each model's score is itself a sum over
-patients, so one product of two matrices (the signs and the patients' values) gives the tests of all pairs.
+Two models answer the same items, so the difference of their scores is a sum over patients. If the models are equal,
+each patient's difference is as likely to be positive as negative. The test draws random signs 100,000 times, and counts
+how often the sum is at least as far from zero as the observed sum. Each model's score is itself a sum over patients, so
+one product of two matrices (the signs and the patients' values) gives the tests of all pairs.
 """
 
 from __future__ import annotations
@@ -51,20 +51,21 @@ def sign_flips(parts: Floats, weights: sparse.csr_matrix, draws: int = DRAWS, se
 def exchange_labels(
     right_a: Floats, whole_a: Floats, right_b: Floats, whole_b: Floats, draws: int = DRAWS, seed: int = 0
 ) -> Floats:
-    """Return one-sided p-values ``(K + 1,)``: for the drop of each of K shares from sample a to sample b, and for the
-    mean drop.
+    """Return one-sided p-values ``(K + 1,)`` of drops from sample a to sample b: one for each of K shares, and one for
+    their mean drop.
 
-    The arguments ``(P, K)`` have the number of right answers and of all answers of each of P patients. If both samples
-    come from one distribution, a patient's answers in a and in b could be exchanged. p is the share of random exchanges
-    whose drop (share in a minus share in b) is at least as large as the observed drop, which counts as one draw. A
-    patient may have answers in one sample alone. A draw that leaves a sample without answers counts as a larger drop.
+    The arguments ``(P, K)`` have the number of right answers (``right_a``) and of all answers (``whole_a``) of each of
+    P patients. If both samples come from one distribution, a patient's answers in a and in b can be exchanged. p is the
+    share of random exchanges whose drop (share in a minus share in b) is at least as large as the observed drop. The
+    observed drop counts as one draw. A patient may have answers in only one of the samples. A draw that leaves a sample
+    without answers counts as a larger drop.
     """
     count = right_a.shape[1]
     sums = np.hstack([right_a + right_b, whole_a + whole_b]).sum(axis=0)
     apart = np.hstack([right_a - right_b, whole_a - whole_b])
 
     def drops(moved: Floats) -> Floats:
-        """Return the drops ``(draws, K + 1)``; ``moved`` has each exchange's sums over patients of a minus b."""
+        """Return the drops ``(draws, K + 1)``; ``moved`` has, for each draw, the sums over patients of (a minus b)."""
         first, second = (sums + moved) / 2, (sums - moved) / 2
         with np.errstate(divide="ignore", invalid="ignore"):
             each = first[:, :count] / first[:, count:] - second[:, :count] / second[:, count:]
