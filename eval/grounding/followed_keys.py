@@ -42,10 +42,9 @@ def changed_on_repetition(sample: Sample, originals: pl.DataFrame) -> tuple[pl.D
 
 
 def seen_removed(sample: Sample, originals: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return the share of the phantoms with a right yes answer whose twin without the lesion is answered no.
+    """Return how often a model that rightly answers yes for a phantom answers no for its twin without the lesion.
 
-    The twin is the same phantom without its lesion: the absent case of the same patient and finding. Only phantoms made
-    with ``synth --twins`` have one.
+    The twin is the absent case of the same patient and finding. Only phantoms made with ``synth --twins`` have a twin.
     """
     rows = originals.filter(kind="detection")
     key = pl.col("answer").list.first()

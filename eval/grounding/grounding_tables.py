@@ -93,7 +93,7 @@ def _coverage(own: pl.DataFrame, cases: pl.DataFrame) -> pl.DataFrame:
 
 
 def grounding_findings(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each model, protocol and audited finding: changed answers, and their difference."""
+    """Return a row for each model, protocol and audited finding: shares of changed answers, and net grounding."""
     cases = triples(answer_pairs(study))
     net: NetGrounding = net_grounding(study.sample, cases)
     table = net.cells.with_columns(

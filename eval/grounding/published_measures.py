@@ -1,6 +1,6 @@
 """The published measures CGR, UAR and IS, and the four classes made from them (arXiv 2606.17710).
 
-They are shown beside net grounding. A model that ignores the picture and says yes at random, with a
+The tables show these measures beside net grounding. A model that ignores the picture and says yes at random, with a
 high probability, can pass CGR, UAR and IS.
 """
 
@@ -40,8 +40,8 @@ def uar(sample: Sample, originals: pl.DataFrame) -> tuple[pl.DataFrame, Estimate
     """Return UAR: the share of other patients' answers that equal a model's right detection answer, averaged over
     answers.
 
-    Only patients with the same finding, view, sex and key are compared. All of them count equally, so the number does
-    not depend on a random draw. An answer without such another patient is left out.
+    Only patients with the same finding, view, sex and key are compared. All of these patients count equally, so the
+    number does not depend on a random draw. An answer without such patients is left out.
     """
     rows = with_partners(originals).filter("right")
     return rate(sample, rows, pl.col("same"), binary=False)

@@ -24,7 +24,7 @@ _LOCAL = [
 
 
 def is_baseline(model: Model) -> bool:
-    """Return True for a baseline, which is computed in this process, so nothing is sent."""
+    """Return True for a baseline. It is computed in this process, and nothing is sent."""
     return model.litellm.startswith(BASELINE)
 
 

@@ -27,7 +27,7 @@ _DEVICE = re.compile(r"cpu|\d+(?:\+\d+)*")
 
 
 def is_weights(name: str) -> bool:
-    """Return True if the name is that of open weights run by transformers."""
+    """Return True if the name stands for open weights run by transformers."""
     return name.startswith(WEIGHTS)
 
 
@@ -90,7 +90,7 @@ def unregistered(model_id: str, api_base: str | None, registered: Mapping[str, M
 
 
 def placed(model: Model, devices: Iterable[str] = ()) -> Model:
-    """Return a model that is a Python callable or open weights with ``devices`` set; return other models unchanged.
+    """Return the model with ``devices`` set if it is a Python callable or open weights; other models stay unchanged.
 
     Open weights also get the callable that runs them.
     """

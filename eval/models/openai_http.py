@@ -246,7 +246,7 @@ def filled(litellm: Any, response: Any, answer: Any) -> Any:
 
 
 def tokens(choice: Any) -> tuple[tuple[str, float], ...] | None:
-    """Return each token of a reply with its log-probability; None if the server sent none, or an impossible one."""
+    """Return each token of a reply with its log-probability; None if log-probabilities are missing or impossible."""
     given = getattr(choice, "logprobs", None)
     listed = _value(given, "content")
     if not isinstance(listed, list) or not listed:

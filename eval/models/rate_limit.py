@@ -98,8 +98,8 @@ class RateLimiter:
     """Limiter that gives out slots for simultaneous attempts at one model.
 
     ``failures`` counts failures by kind. ``closed`` is the reason why the limiter was closed for good, or None.
-    ``given_up`` is True if this reason is an endpoint that stayed down. ``last_failure`` is the text of the last
-    failure.
+    ``given_up`` is True if the limiter was closed because the endpoint stayed down. ``last_failure`` is the text of the
+    last failure.
     """
 
     def __init__(

@@ -101,7 +101,7 @@ class Model:
 
 
 def load(user_file: Path | None = None) -> dict[str, Model]:
-    """Return the registered models by name, in file order; a user's file adds or replaces models."""
+    """Return the registered models, keyed by name, in file order; a user's file adds or replaces models."""
     own = _read(Path(str(resources.files("chexqa.eval.models").joinpath("models.yaml"))), {})
     records = own | _read(user_file, own) if user_file else own
     return {name: _from_record(record) for name, record in records.items()}

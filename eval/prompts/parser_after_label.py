@@ -1,8 +1,8 @@
 """Reading of an announced answer: the options that its lines name, or nothing if the options are not clear.
 
 A line is read from its beginning: one option, or options joined by commas or words such as "and". After the options,
-the line may end or continue with a remark or a reason. The line is not read if another option follows, a denial, or a
-noun that makes the number a count ("2 points").
+the line may end or continue with a remark or a reason. The line is not read if another option, a denial, or a noun that
+makes the number a count ("2 points") follows.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ _STOPS = re.compile(r"[\s.!。]*")
 
 
 class Value(NamedTuple):
-    """Options that an answer's lines name; ``is_closed`` if more text follows, which shows that nothing was cut off."""
+    """Options that an answer's lines name; ``is_closed`` is True if later text shows that nothing was cut off."""
 
     parsed: Parsed | None
     is_closed: bool

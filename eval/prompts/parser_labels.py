@@ -132,9 +132,9 @@ _SO = re.compile(
 
 
 def replacements(text: str) -> Iterator[str]:
-    """Yield the options that short later sentences put in the place of an answer, such as "so it is 2".
+    """Yield the options that replace an earlier answer in short sentences, such as "so it is 2".
 
-    An option that its own sentence rejects is skipped.
+    An option is skipped if its own sentence rejects it.
     """
     for match in chain(_SHORT.finditer(text), _SO.finditer(text)):
         if not any(form.search(match[1]) for form in (_DENIED, _SET_ASIDE, _OTHERWISE)):

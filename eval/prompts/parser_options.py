@@ -237,7 +237,9 @@ class Options:
         return Found(frozenset({self.names[name] if by_name and name else self.count}), end, True)
 
     def restated(self, line: str, end: int) -> int:
-        """Return the offset after "yes" or "no" and the finding that follows it, as in "no pleural effusion"."""
+        """Return the offset after the finding's name if it follows "yes" or "no", as in "no pleural effusion"; else
+        ``end``.
+        """
         repeated = _REPEATED.match(line, end)
         return repeated.end() if repeated and f" {repeated[1]}" in self.question else end
 

@@ -39,8 +39,8 @@ _SENTENCE = 250
 
 
 def all_of(options: Options, line: str) -> Numbers | None:
-    """Return every option except "none"; with an exception ("all points except the blue one"), every option not
-    excepted.
+    """Return all options except "none", for "all points"; leave out those excepted, as in "all points except the blue
+    one".
     """
     match = _ALL.match(line) if options.multi else None
     if match is None or (match[1] and _COUNTS.get(match[1], match[1]) != str(options.count - 1)):

@@ -71,8 +71,8 @@ class Examples:
     def drawn(self, item: Item) -> list[Example]:
         """Return the examples before an item, in random order; raise ``InputError`` if there are too few.
 
-        Each example is drawn with the answer that the examples drawn before it show least often; ties are broken at
-        random. An answer is skipped when all its examples are used.
+        Each next example has the answer that is rarest among the examples drawn so far; ties are broken at random. An
+        answer is skipped when all its examples are used.
         """
         random = stream(self.seed, "--shots", item.item_id)
         pools = self._pools[item.kind]

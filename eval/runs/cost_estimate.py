@@ -4,8 +4,7 @@
 - Pictures: the tokens follow from a picture's size and the registry's ``image_tokens``.
 - Replies: a reply has the registry's ``reply_tokens``. Its thinking is removed before the reply joins the history, so
   the reply has only 100 tokens there.
-- Answers: every answer is assumed to be wrong, which gives the protocols that show the right answers their longest
-  history.
+- Answers: every answer is assumed to be wrong. Protocols that show right answers then have their longest history.
 - Prefix cache: assumed only on request. A request then takes the tokens of the request before it from the cache.
 """
 
@@ -207,8 +206,8 @@ def image_tokens(rule: Mapping[str, Any] | None, size: Size) -> int:
     - ``patches``: the squares that cover the picture are counted. A picture that needs more than ``limit`` squares is
       first scaled down.
     - ``tiles``: the squares of a grid are counted, plus one for the whole picture if the grid has several squares. The
-      grid has at most ``limit`` squares and the aspect ratio nearest to the picture's. If several grids are equally
-      near, the larger one is taken if the picture fills half of it.
+      grid has at most ``limit`` squares and the aspect ratio nearest to the picture's. Among equally near grids, a
+      larger grid is taken if the picture fills more than half of its area.
     """
     if rule is None:
         return 0

@@ -73,11 +73,11 @@ class Writer(NamedTuple):
 
 
 def writers(folder: Path, models: Iterable[str]) -> dict[str, list[Writer]] | None:
-    """Return, for each model, the processes that ask it now.
+    """Return the processes that ask each model now, keyed by model.
 
-    Return None if the processes are unknown, as for a run on another machine. No process is disturbed: this function
-    holds the run's lock while it tests the locks of the logs, and a process that starts meanwhile waits for the run's
-    lock.
+    Return None if the processes are unknown, for example because the run is on another machine. No process is
+    disturbed: this function holds the run's lock while it tests the locks of the logs, and a process that starts
+    meanwhile waits for the run's lock.
     """
     names = list(models)
     for _ in range(_TRIES):

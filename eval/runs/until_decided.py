@@ -1,9 +1,9 @@
 """Early end of a run: a stopping rule, fixed before the run, is tested after every patient until it decides between two
 models.
 
-Conversations are asked in the order in which the rule counts patients. A model waits if its next patient is too far
-ahead of the last counted patient: by :data:`AHEAD` times the run's concurrency, or more. The state is stored only in
-the logs: if a run is killed, the next command counts the same patients again.
+Conversations are asked in the order in which the rule counts patients. A model waits if its next patient is
+:data:`AHEAD` times the run's concurrency, or more, ahead of the last counted patient. The state is stored only in the
+logs: if a run is killed, the next command counts the same patients again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from chexqa.files.jsonio import write_json
 from chexqa.version import __version__
 
 AHEAD = 2
-WAITS = "later patients cannot be counted before an earlier patient, who has an unfinished turn"
+WAITS = "an earlier patient has an unfinished turn, so the later patients cannot be counted"
 
 
 class Job(Protocol):

@@ -84,7 +84,7 @@ class Group:
 
 
 def groups(graded: Graded) -> list[Group]:
-    """Return the models in groups that were asked the same items; there is one group if this is true of all models."""
+    """Return the models in groups; the models of a group were asked the same items."""
     parts = asked_items.by_items(graded)
     return [Group(number, len(parts), part) for number, part in enumerate(parts, start=1)]
 

@@ -1,9 +1,9 @@
 """Facts about the items that were asked: how their questions ended, what they cost, and which are contested.
 
-The module also writes the remark on models that were asked only some of the items, or different items. Numbers on
-different items cannot be compared; for example, a trial asks other items than a complete run or another trial. Values
-that depend on the items (chance, the ceiling, constant answers) are shown beside several models only if they are equal
-for all of them.
+The module also writes a remark if models were asked only some of the items, or different items. Numbers on different
+items cannot be compared; for example, a trial asks other items than a complete run or another trial. Values that depend
+on the items (chance, the ceiling, constant answers) are shown beside several models only if they are equal for all of
+them.
 
 The module also has the published figures. Contested items, on which reviewers disagree, count in :func:`contested` and
 in no other table.
@@ -43,7 +43,7 @@ def shared(values: Iterable[Value | None]) -> Value | None:
 
 
 def item_sets(rows: pl.DataFrame, by: Sequence[str]) -> dict[tuple[Any, ...], tuple[int, int]]:
-    """Return, for each group of rows, the number of its items and the sum of the items' hashes.
+    """Return the number of items and the sum of the items' hashes, keyed by the values in ``by``.
 
     Two groups have the same items if and only if both numbers are equal.
     """
@@ -152,7 +152,7 @@ _DECIDED: dict[str, Any] = {
 
 
 def decided(graded: Graded) -> pl.DataFrame:
-    """Return a row for each ended run with a stopping rule, decided or not: the rule's score and its interval."""
+    """Return a row for each ended run with a stopping rule: the difference in the rule's score, with its interval."""
     rows = []
     for run in graded.runs:
         if (end := run.decision) is not None:
@@ -200,7 +200,7 @@ def dataset_summary(study: ScoredSample) -> pl.DataFrame:
     - ``kind, level, stage, items, cases, patients, findings``
     - ``chance, prior``: means over the items.
     - ``unstable``: the number of items whose key changes with a little noise in the masks.
-    - ``clusters``: what intervals are over, such as patients.
+    - ``clusters``: the unit of intervals, such as patients.
     """
     items = study.graded.grades.unique("item_id", keep="first", maintain_order=True).join(
         study.rows.select("item_id", "cluster").unique(), on="item_id", how="left", maintain_order="left"

@@ -164,16 +164,18 @@ def drop_table(
     benchmarks: tuple[Benchmark, Benchmark], grades: tuple[pl.DataFrame, pl.DataFrame], pairs: Sequence[Pair],
     margin: float = FRESH_MARGIN,
 ) -> tuple[pl.DataFrame, dict[str, int]]:  # fmt: skip
-    """Return a row for each pair of models and kind, a row for the mean of kinds, and the number of items left out.
+    """Return the table of drops, and the number of items left out, keyed by reason.
 
-    ``benchmarks`` and ``grades`` each have two entries: the benchmark's own, then its fresh seed's. Columns:
-    :data:`SCHEMA`. p is one-sided: the labels of the two benchmarks are exchanged at random, patient by patient, and p
-    is the share of exchanges whose drop is at least as large as the observed one. Holm's method corrects the p-values
-    of all models and kinds together. Baselines and readers have no corrected p and no verdict.
+    The table has a row for each pair of models and each kind, and a row for the mean of the kinds. Its columns are
+    :data:`SCHEMA`. ``benchmarks`` and ``grades`` each have two entries: the benchmark's own, then its fresh seed's.
+
+    p is one-sided: the labels of the two benchmarks are exchanged at random, patient by patient, and p is the share of
+    exchanges whose drop is at least as large as the observed one. Holm's method corrects the p-values of all models and
+    kinds together. Baselines and readers have no corrected p and no verdict.
 
     The verdict on a kind is "does not fall" if the drop's interval ends below ``margin``. If it does not, the verdict
     is "falls" if the corrected p is below 1 %, and "undecided" if p is larger. A model falls if one of its kinds falls.
-    It does not fall if this is the verdict on all of its kinds. In all other cases the model is undecided.
+    It does not fall if all of its kinds do not fall. In all other cases the model is undecided.
     """
     known = [_known(bench, frame) for bench, frame in zip(benchmarks, grades, strict=True)]
     same = _same_questions(*benchmarks)

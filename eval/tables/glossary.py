@@ -59,7 +59,7 @@ COLUMNS: dict[str, str] = {
     "model": "the model's name in the registry or the command",
     "protocol": "protocol by which questions were asked; in brackets: another wording, examples, or missing pictures",
     "prompt": "wording around the questions: bank (the question bank's own), plain, reason, or another of its wordings",
-    "system": "bank: the system text of the wording was sent; otherwise the beginning of the SHA-256 of the text sent",
+    "system": "bank if the wording's own system text was sent; else the first digits of the SHA-256 of the text sent",
     "shots": "examples shown before each question",
     "level": "coarse: presence of the lesion; fine: its outline; semantic: its description",
     "kinds": "number of kinds of question in the mean",
@@ -89,7 +89,7 @@ COLUMNS: dict[str, str] = {
     "right": "in kinds: number of right answers (mean over repeats and rotations); in positions: share of keys",
     "jaccard": "mean partial credit of multi-select questions: number of options both chosen and right, divided by "
     "number of options chosen or right; it counts in no headline",
-    "point_sensitivity": "in kinds: share of the points that must be moved that the model named",
+    "point_sensitivity": "in kinds: share of the points to be moved that the model named",
     "false_marks": "in kinds: share of the other points that the model named",
     "correct": "number of right answers; in cells: number of items in which the cell is a hit",
     "wrong": "number of answers that are not right",
@@ -103,9 +103,9 @@ COLUMNS: dict[str, str] = {
     "path": "question path of a case: lesion_free (no lesion), revision_free (the outline fits), revision_required "
     "(the outline needs revision)",
     "stage": "1 detection, 2 contour evaluation, 3 contour revision, 4 attributes",
-    "reading": "conversation in which a later stage was asked: after possible errors, with correct history, or alone",
+    "reading": "history with which a stage was asked: the model's own answers (maybe wrong), right answers, or none",
     "gated": "share of cases in which this stage and all earlier stages are right",
-    "product": "product of the accuracies of the stage's kinds: the share with all kinds right if independent",
+    "product": "product of the accuracies of the stage's kinds; the stage's accuracy if its kinds are independent",
     "depth": "mean number of stages passed in a row, from the first",
     "maximum": "number of stages on the path",
     "depth_always_yes": "depth if every detection answer is yes and every contour evaluation answer is yes",
@@ -126,7 +126,7 @@ COLUMNS: dict[str, str] = {
     "coverage": "share of the chosen cell that the lesion covers, divided by that of the best cell; 0 without a cell",
     "ceiling": "share of items in which at least one cell is a hit",
     "most_frequent": "hit rate of always choosing the cell that is a hit most often in other patients with the finding",
-    "partial_hit": "misses in a cell of which the lesion covers less than half",
+    "partial_hit": "misses in a cell that the lesion covers by less than half",
     "position_error": "misses in a cell that the lesion does not touch, in anatomy that is plausible for the finding",
     "anatomy_error": "misses in a cell outside the anatomy that is plausible for the finding",
     "position_unknown": "misses that cannot be classified, because the case has no masks of the anatomy",
@@ -218,7 +218,7 @@ COLUMNS: dict[str, str] = {
     "tau_most": "largest tau when any one model is left out",
     "of": "number of patients in the benchmark with items of the score",
     "alpha": "probability of deciding between two equal models, although the test is repeated after every patient",
-    "target": "patients that the result is about: population (all similar ones) or benchmark (its own ones)",
+    "target": "patients to whom the result applies: population (all similar patients) or benchmark (only its own)",
     "decided": "true if the confidence sequence excludes zero; the run then stopped",
     "reviewed": "number of items in a random sample that reviewers answered without seeing the proposal",
     "against_key": "number of reviewed items whose settled answer is not the key",
@@ -229,11 +229,11 @@ COLUMNS: dict[str, str] = {
     "correction from the reviewed items",
     "by_second": "share of the benchmark's items whose key is also the answer made from the second reader's mask",
     "items_back": "number of items made from the second reader's mask",
-    "by_first": "share of the items made from the second reader's mask whose key is also the answer made from the "
+    "by_first": "the same with the masks exchanged: share of items_back whose key is also the answer made from the "
     "first mask",
     "second_reader": "mean of by_second and by_first",
     "oracle": "share of the items that have a right answer",
-    "ties": "number of pictures left out because two of them fit the other mask about equally well",
+    "ties": "number of answers left out because two pictures fit the other mask about equally well",
     "factor": "weight of the accuracy by the key in the estimate, from 0 (only the reviewed items count) to 1",
     "medical": "number of medical models",
     "general": "number of general models",
@@ -242,7 +242,7 @@ COLUMNS: dict[str, str] = {
     "detectable": "smallest difference that one test at 5 % detects with 80 % power",
     "detectable_in_family": "smallest difference that the first test of the family detects with 80 % power",
     "dimension": "the property by which patients or cases are grouped",
-    "group": "the group; a third is a third of the cases of each finding",
+    "group": "the group; thirds are made among the cases of each finding",
     "gap": "accuracy of the group minus accuracy of the dimension's other groups, within the same finding and kind",
     "without": "what was not sent: no picture was sent (blind), or the radiograph was left out (overlay only)",
     "with_image": "score with the radiograph",
@@ -259,7 +259,7 @@ COLUMNS: dict[str, str] = {
     "rule": "two answers that contradict each other",
     "asked": "in contradictions: conversations with both questions answered; in costs: questions with an outcome",
     "contradictions": "number of conversations whose answers contradict each other by the rule",
-    "share": "share of the conversations with both questions answered whose answers contradict each other",
+    "share": "number of contradictions divided by the number asked",
     "mirrored": "accuracy with left and right exchanged in the key",
     "gain": "mirrored accuracy minus accuracy",
     "audited": "number of present cases with an answer to the original, the target and the irrelevant picture",
@@ -272,15 +272,15 @@ COLUMNS: dict[str, str] = {
     "right_and_grounded": "share of audited cases whose answer is right, changes when the lesion is filled in, and "
     "stays when another part of the lung is filled in; mean of the same findings as "
     "net_grounding",
-    "true_removal": "share of phantoms answered yes (rightly) whose twin without the lesion is answered no (synth "
-    "--twins)",
+    "true_removal": "among phantoms with a right yes: share whose twin without the lesion (synth --twins) is "
+    "answered no",
     "key_following": "share of right answers that change to the new key when a part of the lesion is filled in",
     "mirror": "share of right answers that change to the mirrored picture's key when the picture is mirrored",
-    "mirror_side": "as column mirror, only for comparisons whose key is left or right; 50 % if the model cannot tell "
+    "mirror_side": "as column mirror, but only for comparisons whose key is left or right; a model that cannot tell "
     "sides",
     "flips_again": "share of detection answers that change when the original is asked again",
     "cgr": "share of right yes answers that change when the lesion is filled in (published measure)",
-    "uar": "share of other patients with the same key, finding, view and sex who get the same answer, mean of right "
+    "uar": "mean over right detection answers: share of other patients with the same key, finding, view and sex who "
     "detection answers (published measure)",
     "is": "share of right yes answers that stay when another part of the lung is filled in (published measure)",
     "fresh_drop": "accuracy on the benchmark minus accuracy on a fresh seed of it, mean of the kinds drawn anew",
@@ -294,7 +294,7 @@ COLUMNS: dict[str, str] = {
     "most frequent answer) or logprob (probability of the answer's tokens, as given by the server)",
     "stated": "share of answers with an estimate of their confidence",
     "no_unit": "number of answers whose confidence is not used, because it is a fraction without a unit, such as 0.9",
-    "mean_confidence": "mean confidence that the answer is right in every part",
+    "mean_confidence": "mean confidence that the whole answer is right",
     "overconfidence": "mean confidence minus the share of right answers, over answers with a confidence",
     "brier": "Brier score: mean square of confidence minus 1 (right answer) or 0 (wrong answer); lower is better",
     "reliability": "part of the Brier score that comes from miscalibration, over ten bins of confidence; 0 is best",
@@ -389,9 +389,7 @@ P_VALUES = ("p", "p_holm", "p_labels", "p_alike", "p_alike_holm")
 
 
 def meaning(column: str) -> str:
-    """Return the meaning of a column; for ``x_low`` and ``x_high``, say which end of the interval of column ``x`` it
-    is.
-    """
+    """Return the meaning of a column; ``x_low`` and ``x_high`` are the ends of the interval of column ``x``."""
     for end, words in (("_low", "lower end"), ("_high", "upper end")):
         if column.endswith(end):
             return f"{words} of the 95 % interval: {COLUMNS[column.removesuffix(end)]}"

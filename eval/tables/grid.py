@@ -134,7 +134,7 @@ def pointing(study: ScoredSample) -> pl.DataFrame:
 
     Columns: ``model, protocol, how`` (:data:`READINGS`), ``cases, patients, correlation, unfinished``. For the
     correlation "within findings", the mean of each finding is subtracted first. For the correlation "at equal lesion
-    size", a line over the logarithm of the size is subtracted too.
+    size", a line over the logarithm of the size is also subtracted.
     """
     case = [*WHO, "case_id", "finding", "cluster", "lesion_share"]
     right = pl.col("correct").cast(pl.Float64).mean()

@@ -132,7 +132,7 @@ def _by_level(keys: pl.DataFrame, estimates: Estimates) -> tuple[pl.DataFrame, E
 
 
 def drops(study: ScoredSample, numbers: LevelNumbers | None = None) -> pl.DataFrame:
-    """Return, for each pair of levels, the headline score of the earlier level minus that of the later level.
+    """Return a row for each pair of levels: the headline score of the earlier level minus that of the later level.
 
     Columns: ``model, protocol, upper, lower, drop, unfinished``.
     """
@@ -272,7 +272,8 @@ def stages(study: ScoredSample) -> pl.DataFrame:
 def case_depths(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the ``depth`` of each conversation: the number of stages passed in a row, from the first.
 
-    A conversation that passes every stage has the full depth of its path, also for cardiomegaly, which has no stage 4.
+    A conversation that passes every stage has the full depth of its path. This includes cardiomegaly, which has no
+    stage 4.
     """
     most = pl.col("path").replace_strict({path: len(numbers) for path, numbers in PATH_STAGES.items()})
     case = [*WHO, *ROUND, "case_id", "cluster", "finding", "path"]

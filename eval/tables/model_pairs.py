@@ -4,8 +4,8 @@ differ.
 Holm's method corrects the tests of one family together.
 
 - The main family is fixed in advance and belongs to the main protocol (``end_to_end`` if it was run, otherwise the
-  first protocol). It has every pair of models, and medical against general models, each on every level and on the mean
-  of levels.
+  first protocol). It compares every pair of models, and the medical with the general models, on each level and on the
+  mean of levels.
 - Pairs with a reader of a study form a second family, so that readers do not reduce the power of tests between models.
 - All other differences are exploratory, including all differences from a baseline.
 
@@ -203,8 +203,8 @@ def compare_models(study: ScoredSample) -> Comparison:
       and ``verdict`` are null outside the families.
     - ``groups``: ``protocol, score, place, model, value, letters``. Models with a common letter do not differ
       significantly; scores whose tests are not corrected have no letters.
-    - ``contrast``: ``protocol, score, medical, general`` (numbers of models), the mean of the medical models minus the
-      mean of the general models, and ``p_labels`` (:func:`exchanges`).
+    - ``contrast``: ``protocol, score, medical, general`` (how many models), ``difference`` (mean of the medical models
+      minus mean of the general models), and ``p_labels`` (:func:`exchanges`).
     - ``detectable``: the smallest difference between two models that is detected with 80 % power, by one test at 5 %
       and by the first test of the family.
     """
@@ -229,7 +229,7 @@ def compare_models(study: ScoredSample) -> Comparison:
 
 
 def tests(matrix: ScoreMatrix, domains: Mapping[str, str], margin: float) -> pl.DataFrame:
-    """Test every pair of models, and medical against general models, on every score; p-values are not yet corrected.
+    """Test every pair of models, and medical against general models, on every score; do not correct the p-values.
 
     ``margin`` is a fraction: models whose scores differ by less are called alike.
     """

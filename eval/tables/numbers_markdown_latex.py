@@ -143,7 +143,9 @@ def cell(row: dict[str, Any], column: str) -> str:
 
 
 def number_text(column: str, value: Any) -> str:
-    """Return a value of a column as text; a float is a share in percent unless the glossary says otherwise."""
+    """Return a value of a column as text; floats are shown in percent, except in the columns :data:`PLAIN` and
+    :data:`P_VALUES`.
+    """
     if value is None:
         return NO_NUMBER
     if isinstance(value, bool):

@@ -225,7 +225,7 @@ def agreement(study: ScoredSample) -> pl.DataFrame:
 
 
 def contradictions(study: ScoredSample) -> pl.DataFrame:
-    """Return, for each rule, how often two answers in one conversation contradict each other.
+    """Return a row for each rule: how often two answers in one conversation contradict each other.
 
     Columns: ``model, protocol, rule``; ``asked`` (conversations in which both questions were answered);
     ``contradictions, share, unfinished``.
@@ -253,7 +253,7 @@ def contradictions(study: ScoredSample) -> pl.DataFrame:
 
 
 def option_meanings(study: ScoredSample) -> Meanings:
-    """Return, for each item on sides or zones, the meaning of each option, in the order of the option numbers.
+    """Return the meanings of the options of items on sides or zones, keyed by item id, in the order of option numbers.
 
     Meanings of ``location`` are names of regions; meanings of ``comparison`` are ``similar, left, right, single``.
     Items of ``comparison`` are left out if their options differ from those of the benchmark's question bank.
@@ -308,9 +308,10 @@ def mirrored(study: ScoredSample) -> pl.DataFrame:
     """Return the accuracy with the key, and with left and right exchanged in the key.
 
     Columns: ``model, protocol, kind, items, accuracy, mirrored, gain`` (mirrored minus accuracy), ``unfinished``. An
-    item counts only if its key changes when sides are exchanged. The exchanged key of ``location`` has the offered
-    regions whose mirror image is involved, that of ``grid_cell`` the mirrored cells, and that of ``comparison`` the
-    other side. The gain is positive for a model that takes the left of the picture for the patient's left.
+    item counts only if its key changes when sides are exchanged. The exchanged key depends on the kind: for
+    ``location``, the offered regions whose mirror image is involved; for ``grid_cell``, the mirrored cells; for
+    ``comparison``, the other side. The gain is positive for a model that takes the left of the picture for the
+    patient's left.
     """
     meanings = option_meanings(study)
     keys = _swapped(study, meanings)

@@ -132,7 +132,7 @@ def _predicted(path: Path, folder: Path | None, other: Run | None) -> Run:
 
 
 def matching_models(runs: tuple[Run, Run]) -> list[tuple[str, str]]:
-    """Return the pairs of models with the same name; if there is no such pair and each run has one model, these two."""
+    """Return the pairs of models with the same name. Without such a pair, two runs of one model each give one pair."""
     common = [name for name in runs[0].models if name in runs[1].models]
     if common:
         return [(name, name) for name in common]
