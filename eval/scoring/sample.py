@@ -245,7 +245,7 @@ def count_patients(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 
 
 def contrasts(size: int, pairs: Sequence[tuple[int, int]]) -> sparse.csr_matrix:
-    """Return the weights ``(len(pairs), size)`` of differences between scores: the first of each pair minus the second."""
+    """Return the weights ``(len(pairs), size)`` of differences: the first score of each pair minus the second."""
     rows = np.repeat(np.arange(len(pairs)), 2)
     columns = np.array(pairs, np.intp).reshape(-1)
     return sparse.csr_matrix((np.tile([1.0, -1.0], len(pairs)), (rows, columns)), shape=(len(pairs), size))
