@@ -1,7 +1,7 @@
 """Locks between processes; the operating system releases a lock when its process ends, even by a kill.
 
-The package filelock provides them on every system. Hidden files and folders are locked while they are written, except
-on Windows, which can neither open folders nor rename open files.
+The package filelock provides the locks on every system. Hidden files and folders are locked while they are written,
+except on Windows, which can neither open folders nor rename open files.
 """
 
 from __future__ import annotations
