@@ -157,9 +157,8 @@ class ItemFeatures:
 class Features:
     """Features of all items, keyed by kind of question.
 
-    ``rows`` has every item in file order, and ``choices`` has the choices among candidates. Two fields are about items
-    on points: ``beside`` has the choices among points on the side that can be right, and ``edits`` has the choices
-    among points that mark an edit.
+    ``rows`` has every item in file order, ``choices`` the choices among candidates. For items on points, ``beside`` has
+    the choices among points on the side that can be right, ``edits`` the choices among points that mark an edit.
     """
 
     rows: dict[str, list[ItemFeatures]]
