@@ -33,6 +33,11 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name a long text by its length: ids of megabytes are written and sent to the workers again and again."""
+    return f"{argname} of {len(val)}" if isinstance(val, str | bytes) and len(val) > 200 else None
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """The folder of real radiographs for tests; the test is skipped where it is absent."""

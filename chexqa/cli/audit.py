@@ -65,11 +65,12 @@ def audit(bench: Path, out: Path | None, as_json: bool) -> int:
 def second_reader(
     bench: Path, masks: Path, recipes: tuple[str, ...], image_root: Path | None, as_json: bool
 ) -> None:  # fmt: skip
-    """Score another reader's masks on BENCH. The reader drew them on a random sample of cases without seeing BENCH's.
+    """Score another reader's masks on BENCH. The reader drew these masks on a random sample of cases, without seeing
+    the masks of BENCH.
 
     The second reader's masks are used to answer the items of BENCH. In return, new items are made from the second
-    reader's masks, and the masks of BENCH are used to answer these. A mask can be a box, but boxes answer grid items
-    only. An empty mask means that the second reader calls the finding absent.
+    reader's masks, and the masks of BENCH are used to answer the new items. A mask can be a box, but boxes answer grid
+    items only. An empty mask means that the second reader calls the finding absent.
     """
     from chexqa.contract import benchmark
     from chexqa.eval.readers import second_reader as readers
@@ -97,8 +98,8 @@ def second_reader(
     if loaded.is_phantom:
         console().print(f"({PHANTOM_NOTICE})", style="yellow")
     say(
-        "'By second': share of the benchmark's items that the second reader's masks answer rightly. 'By first': "
-        "share of the items made from the second reader's masks ('items back') that the benchmark's masks answer "
-        "rightly. A model can score higher than these shares, because each item was made from only one of the two "
-        "masks. With ten patients or more, the 95 % interval is under each number."
+        "'By second': share of the benchmark's items that are answered rightly with the second reader's masks. 'Items "
+        "back': items made from the second reader's masks. 'By first': share of the items back that are answered "
+        "rightly with the benchmark's masks. A model can score higher than these shares, because each item was made "
+        "from only one of the two masks. With ten patients or more, the 95 % interval is under each number."
     )

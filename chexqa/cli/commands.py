@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     metavar="A,B|all",
     help="Findings to draw; all means all ten  [default: CheXpercept's seven].",
 )
-@click.option("--twins", is_flag=True, help="Also draw a twin of each case that shows its finding: without the lesion.")
+@click.option(
+    "--twins", is_flag=True, help="For each case that shows its finding, also draw a twin without the lesion."
+)
 @click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of processes.")
 def synth(out: Path, cases: int, seed: int, size: int, findings: str | None, twins: bool, workers: int) -> None:
     """Draw phantom cases into the new folder OUT: radiographs, anatomy, lesion masks and cases.jsonl."""

@@ -62,7 +62,7 @@ def _shared_options(command: Command) -> Command:
 @click.option("--reviewed", is_flag=True, help="Use only lesion masks that reviewers approved.")
 @click.option("--allow-lateral", is_flag=True, help="Also use lateral views; they get no questions on the lungs.")
 @click.option("--interventions", is_flag=True,
-              help="Also make altered radiographs: the lesion filled, other lung filled, or mirrored.")  # fmt: skip
+              help="Also make altered radiographs: the lesion or other lung tissue filled, or mirrored.")  # fmt: skip
 @click.option("--fill", type=click.Choice(["inpaint", "mean", "blur"]),
               help="With --interventions: how a lesion is filled  [default: inpaint].")  # fmt: skip
 @click.option("--plugin", "plugins", multiple=True, metavar="NAME",
@@ -107,9 +107,9 @@ def freshen(
 ) -> None:  # fmt: skip
     """Make a new benchmark from the radiographs of BENCH, with other outlines, points, options and orders.
 
-    The new benchmark has the cases of BENCH that show a finding, and the same recipe and question bank. A picture with
-    a drawing on it is never in both benchmarks. 'chexqa compare RUN FRESH_RUN --fresh' shows whether a model has
-    memorised BENCH.
+    The new benchmark has the cases of BENCH that show a finding, and the same recipe and question bank. No picture with
+    a drawing on it is in both benchmarks. 'chexqa compare RUN FRESH_RUN --fresh' shows whether a model has memorised
+    BENCH.
     """
     from chexqa.contract import benchmark
     from chexqa.generators.pipeline.job import named_fresh_job

@@ -31,13 +31,14 @@ _PATH = click.Path(path_type=Path)
 _ANATOMY = (
     "Masks of lungs and heart: a folder of <picture>/<structure>.png, or a CheXmask .csv. A structure is named "
     "right_lung or, as CXAS writes it, 'right lung'. A mask can differ from the picture in size, but not in aspect "
-    "ratio. If the option is given twice, a structure's mask has only the pixels that are in both of its masks."
+    "ratio. If the option is given twice, a structure's mask contains only the pixels that the structure's masks in "
+    "both share."
 )
 _KEY_MAP = (
     "A CSV with the columns 'image', a picture's name in the data set, and 'key', the name of the same picture in "
     "--anatomy. Needed only if these names differ."
 )
-_UNKNOWN = "Give open if the data's terms allow it."
+_UNKNOWN = "Give open if the data's terms allow sending them."
 
 
 @click.group(cls=SuggestingGroup, epilog="Example: chexqa ingest masks --images images --masks masks -o cases.jsonl")
@@ -119,7 +120,7 @@ def _absents(function: Callable[..., Any]) -> Callable[..., Any]:
     type=click.Choice(["image", "stretched"]),
     default="image",
     show_default=True,
-    help="image: the masks have the pictures' proportions. stretched: they were drawn on pictures stretched to a "
+    help="image: the masks have the pictures' proportions. stretched: the masks were drawn on pictures stretched to a "
     "square.",
 )
 @click.option(
@@ -150,11 +151,11 @@ def masks(
     access: str,
     license_: str | None,
 ) -> Outcome:
-    """Read pictures and black-and-white PNG masks; a mask has the proportions of its picture.
+    """Read pictures and black-and-white PNG masks; each mask must have the proportions of its picture.
 
-    By default, <structure> in the folder of masks is right_lung, left_lung, heart or a finding. Right is the patient's
-    right, which is on the left of the picture. Each mask of a finding becomes a case. A mask can also be a NIfTI file
-    with one slice (.nii, .nii.gz).
+    By default, the folder of masks contains files <image stem>/<structure>.png. <structure> is right_lung, left_lung,
+    heart or a finding. Right is the patient's right, which is on the left of the picture. Each mask of a finding
+    becomes a case. A mask can also be a NIfTI file with one slice (.nii, .nii.gz).
 
     With --table, each row becomes a case; in a row without a mask the finding is absent. The table can also have the
     columns right_lung, left_lung, heart, patient_id, study_id, view, sex, age, source, license, access, present,
@@ -164,8 +165,8 @@ def masks(
     or in --masks. With --label, --masks contains one label map per picture; --label 3=effusion says that pixels of the
     value 3 are an effusion.
 
-    If --anatomy contains masks of a picture, these replace all its masks of lungs and heart in the folders or the
-    table.
+    If --anatomy contains masks of a picture, they replace all masks of this picture's lungs and heart that the folders
+    or the table name.
     """
     terms = Terms(access, license_, source, mask_frame)
     if table is not None:
@@ -276,7 +277,7 @@ def chestx_det(
     """Read ChestX-Det: ROOT contains ChestX_Det_train.json or ChestX_Det_test.json, or both.
 
     All outlines of one finding in one radiograph become one case, and their mask is written into the manifest. The data
-    set's pictures come from NIH but have other names, so CheXmask's NIH file as --anatomy needs a --key-map.
+    set's pictures come from NIH but have other names. If --anatomy is CheXmask's NIH file, give a --key-map too.
     """
     absent = [name.strip() for name in findings.split(",") if name.strip()]
     return chestx_det_source.ingest(root, manifest, Terms(access, license_, source), images, anatomy, absent)
@@ -289,7 +290,7 @@ def chestx_det(
 @click.option("--images", type=_PATH, required=True, help="The folder 'files' of MIMIC-CXR-JPG (p10, p11, …).")
 @click.option("--masks", type=_PATH, help="The folder of masks  [default: ROOT/lesion_mask].")
 @click.option("--source", default="MIMIC-ILS", show_default=True, help="The data set's name, kept with every case.")
-@_common("credentialed", "PhysioNet's terms demand it.")
+@_common("credentialed", "PhysioNet's terms demand this.")
 def mimic_ils(
     manifest: Path,
     anatomy: Options,
@@ -303,9 +304,9 @@ def mimic_ils(
     """Read MIMIC-ILS: ROOT contains mimic_ils_instruction_answer.json and lesion_mask.
 
     Each finding of each study becomes a case. If the finding is present, the case has the mask of type 'global' or, if
-    there is none, the first mask of type 'basic'. A negative pair of type 'global' becomes a case in which the finding
-    is absent. In --anatomy, a picture is named by its dicom_id. The pictures can also lie in one folder as
-    <dicom_id>.png. In the folder --masks, predicted masks are <target>/<pair_id>/pred_mask.png.
+    there is none, the first mask of type 'basic'. A negative question-answer pair of type 'global' becomes a case in
+    which the finding is absent. In --anatomy, a picture is named by its dicom_id. The pictures can also lie in one
+    folder as <dicom_id>.png. In the folder --masks, predicted masks are <target>/<pair_id>/pred_mask.png.
     """
     return mimic_ils_source.ingest(root, manifest, Terms(access, license_, source), images, masks, anatomy)
 

@@ -155,7 +155,9 @@ def _told(error: OSError, hidden: Path, place: Path) -> InputError | UnfinishedE
         return unwritable(place / (inside or [hidden])[0].relative_to(hidden), error)
     if is_disk_full(error):
         return unwritable(names[0], error)
-    return InputError(f"{names[0]}: cannot be read ({error.strerror}).")
+    return InputError(
+        f"{names[0]}: cannot be used ({error.strerror}); check that it exists and that you may read and write it."
+    )
 
 
 def _remove_unheld(path: Path) -> None:

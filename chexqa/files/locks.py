@@ -1,7 +1,7 @@
 """Locks between processes; the operating system releases a lock when its process ends, even by a kill.
 
-The package filelock provides them on every system. Hidden files and folders are locked while they are written, except
-on Windows, which can neither open folders nor rename open files.
+The package filelock provides the locks on every system. Hidden files and folders are locked while they are written,
+except on Windows, which can neither open folders nor rename open files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def locked(path: Path, busy: str | None = None) -> Iterator[None]:
     """
     descriptor = open_own(path)
     try:
-        if not _is_taken(path, descriptor, wait=busy is None):
+        if not _try_lock(path, descriptor, wait=busy is None):
             raise InputError(f"{busy} (process {_holder(descriptor)}); wait until that process ends, or stop it.")
         try:
             os.ftruncate(descriptor, 0)
@@ -81,7 +81,7 @@ def is_held(path: Path) -> bool | None:
         return None
 
 
-def _is_taken(path: Path, descriptor: int, wait: bool) -> bool:
+def _try_lock(path: Path, descriptor: int, wait: bool) -> bool:
     """Lock an open lock file and return True; return False if another process has locked it and ``wait`` is False."""
     try:
         return _lock(descriptor, wait)

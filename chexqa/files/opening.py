@@ -226,7 +226,7 @@ def _resolved(path: Path, inside: Path) -> int:
     """Resolve the links of ``path`` within ``inside``, open the file there, and return its descriptor."""
     root, real = os.path.realpath(inside), os.path.realpath(path)
     if not _is_below(real, root):
-        raise InputError(f"{path}: is a link that leads out of {inside}; put the file itself there.")
+        raise InputError(f"{path}: is a link that leads out of {inside}; replace the link with the file itself.")
     return _walk(root, Path(real).relative_to(root).parts) if _BY_STEPS else os.open(real, os.O_RDONLY | _QUIET)
 
 

@@ -33,7 +33,7 @@ def single_sums() -> AbstractContextManager[object]:
 
 @contextmanager
 def single_pictures() -> Iterator[None]:
-    """Limit OpenCV to one thread per call during a block in which several threads each process another picture.
+    """Limit OpenCV to one thread per call during a block in which several threads each process a picture of their own.
 
     Within such a block, OpenCV's own threads would cost more time than they save.
     """
@@ -49,10 +49,10 @@ def single_pictures() -> Iterator[None]:
 
 @contextmanager
 def same_everywhere() -> Iterator[None]:
-    """Make OpenCV compute the same results on every processor during a block; works as a function's decorator, too.
+    """Make OpenCV compute the same results on every processor during a block or a decorated function.
 
-    It turns off Intel's library IPP for the calling thread. IPP rounds differently on different processors and saves no
-    time here.
+    Intel's library IPP is turned off for the calling thread. IPP rounds differently on different processors and saves
+    no time here.
     """
     import cv2
 

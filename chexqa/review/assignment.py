@@ -59,8 +59,8 @@ class Work:
 class Share:
     """Cases of one reviewer, in the order of work.
 
-    - ``shared``: those of the cases that other reviewers also get.
-    - ``decoys``: cases without the finding that are added to the shared cases where questions are asked blind.
+    - ``shared``: the cases that other reviewers also get.
+    - ``decoys``: cases without the finding, which are added to the shared cases in the blind questions.
     """
 
     reviewer: str
@@ -170,9 +170,9 @@ def deal(works: Sequence[Work], reviewers: Sequence[str], overlap: float, reader
 def with_decoys(shares: Iterable[Share], works: Sequence[Work], seed: int) -> list[Share]:
     """Add decoys to each reviewer's blind questions, and return the new shares.
 
-    Decoys are cases without the finding. They are added until a finding is present in about half of the cases that are
-    asked blind, if there are enough of them. Without decoys, "yes" would be the better guess. Decoys are taken first
-    from the reviewer's own cases, then from other reviewers' cases.
+    Decoys are cases without the finding. If there are enough decoys, they are added until each finding is present in
+    about half of the cases that are asked blind for it. Without decoys, "yes" would be the better guess. Decoys are
+    taken first from the reviewer's own cases, then from other reviewers' cases.
     """
     by_id = {work.case_id: work for work in works}
     absent = [work for work in spread(works, seed, "decoys") if work.stratum[1] == _ABSENT]
@@ -197,9 +197,9 @@ def with_decoys(shares: Iterable[Share], works: Sequence[Work], seed: int) -> li
 def probabilities(works: Sequence[Work], overlap: float, seed: int, sampled: float = 1.0) -> dict[str, float]:
     """Return the probability that a case is shared, keyed by case id.
 
-    The shared cases are drawn in a random order of all cases: when a case comes up, all cases of its patient are
-    shared, until there are enough. If a fraction t of the order came up, a patient with k cases is shared with the
-    probability 1 - (1 - t)^k. This is multiplied by ``sampled``, the probability that a case was chosen for ``works``.
+    All cases come up in a random order. When a case comes up, all cases of its patient are shared, until enough cases
+    are shared. If a fraction t of the cases came up, a patient with k cases is shared with the probability 1 - (1 -
+    t)^k. The function multiplies this probability by ``sampled``, the probability that a case was chosen for ``works``.
     """
     _, passed = _shared_order(works, overlap, seed)
     share, sizes = passed / len(works) if works else 0.0, Counter(work.patient for work in works)

@@ -159,6 +159,6 @@ def parse_place(item: Item, text: str, size: Size) -> parser_places.Place:
 
 
 def no_place(found: parser_places.Place, item: Item, size: Size) -> str:
-    """Return the end of a sentence that says why a cell's text is no place, and how to type one."""
+    """Return the end of a sentence that says why a cell's text is no place, and how to type a place."""
     why = f": {_NO_PLACE[found.problem]}" if found.problem else ""
     return f"is not a place{why}; give {place_words(item, size)}"

@@ -9,7 +9,7 @@ There are eight kinds of sheet:
 - ``repeat`` asks some items of the study again.
 - ``masks`` asks whether a case's mask is good.
 - ``adjudication`` shows the verdicts of reviewers who disagree.
-- ``wordings`` asks whether a question in other words asks the same.
+- ``wordings`` asks whether another wording of a question has the same meaning.
 
 A work tab has its titles in the first row and one item or case in each further row. Any tab with the title ``id`` is a
 work tab, whatever its name.
@@ -338,7 +338,7 @@ _LOCKED = {FINDING, QUESTION, OTHER, OPTIONS, PROPOSED, EVIDENCE, FLAGS, STATE, 
 def cell_sums(cells: Mapping[str, str]) -> str:
     """Return a short checksum for each locked cell of a row that is not empty, joined by spaces.
 
-    Each has ten letters: four from the hash of the cell's title, then six from the hash of the cell's text.
+    Each checksum has ten letters: four from the hash of the cell's title, then six from the hash of the cell's text.
     """
     locked = sorted(title for title, text in cells.items() if _is_locked(title) and plain(text))
     return " ".join(_short_sum(title, 4) + _short_sum(plain(cells[title]), 6) for title in locked)

@@ -20,8 +20,8 @@ DEFAULT_OVERLAP = 0.2
 class Wish:
     """Options of an export, checked by :func:`check_wish`.
 
-    - ``overlap``: the share of cases that several reviewers judge; ``readers``: the number of reviewers for each of
-      them.
+    - ``overlap``: the share of cases that several reviewers judge.
+    - ``readers``: the number of reviewers for each of these cases.
     - ``planted``: the share of each reviewer's proposals that are wrong on purpose.
     - ``both_parts``: True to write the sheets with proposals now; False to write them after the blind answers are in.
     - ``cases``: a file that lists the cases.
@@ -144,10 +144,10 @@ def chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
 
 
 def drawn_blind(every: Sequence[Work], works: Sequence[Work], shares: Sequence[Share], wish: Wish) -> dict[str, float]:
-    """Return the probability with which each case that is answered blind was drawn, keyed by case id.
+    """Return the probability of having been drawn for each case that is answered blind, keyed by case id.
 
-    Only cases drawn at random are included, so neither decoys (:func:`chexqa.review.assignment.with_decoys`) nor cases
-    chosen by ``--cases`` or ``--only``. ``every`` are all cases, ``works`` the cases of the review.
+    Only cases drawn at random are included. Decoys (:func:`chexqa.review.assignment.with_decoys`) and cases chosen by
+    ``--cases`` or ``--only`` are left out. ``every`` are all cases, ``works`` the cases of the review.
     """
     if wish.what != "items" or wish.only is not None or wish.cases is not None:
         return {}

@@ -34,6 +34,8 @@ name           items that pass
 ``models``     ``differ`` (some right, some not), ``all_right`` or ``all_wrong``
 ``difficulty`` ``hard``, ``middle`` or ``easy``: under a third, up to two thirds, or more of the answers are right
 ``text``       items with all these words in question, options, id, source or flags
+``reply``      items with a reply, or a reasoning apart from it, that contains this text in upper or lower case; only
+               answers that fit ``model``, ``protocol``, ``state``, ``said`` and ``confidence`` count
 ``item``       not a choice: the id of the item that is open
 ``report``     not a choice: the view of the report that *Report* leads back to; it leaves the address at once
 =============  =====================================================================================================
@@ -47,7 +49,7 @@ from urllib.parse import urlencode
 PAGE = "gallery.html"
 NAMES = (
     "kind", "finding", "level", "stage", "path", "condition", "flag", "right", "wrong", "model", "protocol", "state",
-    "key", "said", "confidence", "models", "difficulty", "text", "item", "report",
+    "key", "said", "confidence", "models", "difficulty", "text", "reply", "item", "report",
 )  # fmt: skip
 
 

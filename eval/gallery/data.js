@@ -144,17 +144,19 @@ async function loadOutline(entry) {
   return outlines.get(entry.caseId) || null;
 }
 
-// A case's record; files stay packed until one of their cases is opened.
-async function loadCase(entry) {
-  const number = fileOfCase(entry);
+// The records of a file of cases; it stays packed until one of its cases is opened.
+async function unpacked(number) {
   await script(numbered("cases", number));
-  let record = packs.get(number);
-  if (typeof record === "string") {
-    const bytes = Uint8Array.from(atob(record), (character) => character.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-    record = JSON.parse(await new Response(stream).text());
-    packs.set(number, record);
-  }
+  const record = packs.get(number);
+  if (typeof record !== "string") return record;
+  const bytes = Uint8Array.from(atob(record), (character) => character.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+async function loadCase(entry) {
+  const number = fileOfCase(entry), record = await unpacked(number);
+  packs.set(number, record);
   return record[entry.caseId];
 }
 

@@ -32,7 +32,7 @@ from chexqa.files.text import shown
 FOLDER = "gallery"
 # Neighbouring cases share a file, so that there are at most this many files of each sort.
 MOST_FILES, LEAST_CASES = 120, 8
-SCRIPTS = ("data.js", "list.js", "item.js", "main.js")
+SCRIPTS = ("data.js", "replies.js", "list.js", "item.js", "main.js")
 
 
 def files(graded: Graded) -> dict[str, bytes]:

@@ -227,9 +227,9 @@ function answers(entry, own, drawing, original, record, wanted = askedRows(entry
   const rows = [...wanted].sort((one, other) => rank(one) - rank(other)).map((row) => {
     const said = own.said[row];
     if (!said) return null;
-    const [state, parsed, raw, left, reasoning] = said, text = [...plain(raw ?? ""), more(left)];
-    const apart = reasoning ? make("details", {}, make("summary", {}, "reasoning"), make("div", { class: "long pale", tabindex: "0" }, ...plain(reasoning[0]), more(reasoning[1]))) : null;
-    const reply = (raw ?? "").length > 400 ? make("details", {}, make("summary", {}, ...plain(raw.slice(0, 160).replace(/\s+/g, " ")), " …"), make("div", { class: "long", tabindex: "0" }, ...text)) : make("div", {}, ...text);
+    const [state, parsed, raw, left, reasoning] = said, text = [...replies.marked(raw ?? ""), more(left)];
+    const apart = reasoning ? make("details", { open: replies.has(reasoning[0]) ? "" : null }, make("summary", {}, "reasoning"), make("div", { class: "long pale", tabindex: "0" }, ...replies.marked(reasoning[0]), more(reasoning[1]))) : null;
+    const reply = (raw ?? "").length > 400 ? make("details", { open: replies.has(raw) ? "" : null }, make("summary", {}, ...plain(raw.slice(0, 160).replace(/\s+/g, " ")), " …"), make("div", { class: "long", tabindex: "0" }, ...text)) : make("div", {}, ...text);
     const name = drawing ? make("button", { type: "button", class: "who", "aria-pressed": "false", title: "show this answer alone" }, data.labels[row]) : make("span", {}, data.labels[row]);
     if (drawing) name.addEventListener("click", () => {
       const on = name.getAttribute("aria-pressed") !== "true";

@@ -1,10 +1,11 @@
 // The list: the choice of items in the address, filters that change it, and cards.
 const A_PAGE = 30;
-const CHOICES = ["kind", "finding", "level", "stage", "path", "condition", "flag", "right", "wrong", "model", "protocol", "state", "key", "said", "confidence", "models", "difficulty", "text"];
-const LABELS = { models: "models", right: "right", wrong: "not right", said: "answer", confidence: "confidence from %", text: "text" };
+const CHOICES = ["kind", "finding", "level", "stage", "path", "condition", "flag", "right", "wrong", "model", "protocol", "state", "key", "said", "confidence", "models", "difficulty", "text", "reply"];
+const LABELS = { models: "models", right: "right", wrong: "not right", said: "answer", confidence: "confidence from %", text: "text", reply: "in replies" };
+const TYPED = ["text", "reply"];
 const SPREAD = { differ: "models differ", all_right: "all right", all_wrong: "all wrong" };
 const DIFFICULTY = { hard: "hard: under a third right", middle: "middle", easy: "easy: over two thirds right" };
-let choice = new URLSearchParams(), matches = [], page = 0, memory = null;
+let choice = new URLSearchParams(), matches = [], searched = [], page = 0, memory = null;
 
 // The rows of the chosen protocols; all rows if none is chosen.
 const ofProtocols = () => { const chosen = choice.getAll("protocol"); return data.rows.map((_, row) => row).filter((row) => !chosen.length || chosen.includes(data.rows[row].protocol)); };
@@ -16,6 +17,7 @@ function chosenRows() {
     (!models.length || models.includes(data.rows[row].model)) && (!protocols.length || protocols.includes(data.rows[row].protocol)));
 }
 
+// The items that pass, first without the search in replies: a pair of functions of an entry.
 function passing() {
   const all = Object.fromEntries(CHOICES.map((name) => [name, choice.getAll(name)]));
   const rows = chosenRows(), protocols = all.protocol;
@@ -27,15 +29,17 @@ function passing() {
   const isState = (entry, row) => !all.state.length || all.state.some((state) => (state === "not_correct" ? entry.states[row] !== "0" : stateOf(entry, row) === state));
   const isSaid = (entry, row) => !said.length || said.some((number) => saidOf(entry)[row].includes(number));
   const isSure = (entry, row) => !all.confidence.length || all.confidence.includes(`${entry.sure[row]}0`);
+  const isAnswered = (entry, row) => entry.states[row] !== OUTSIDE && isState(entry, row) && isSaid(entry, row) && isSure(entry, row);
   const byRow = all.model.length || protocols.length || all.state.length || said.length || all.confidence.length;
-  return (entry) => {
+  const found = (entry) => !replies.isOn() || rows.some((row) => isAnswered(entry, row) && replies.isFound(entry, row));
+  return [(entry) => {
     if (!conditions.includes(entry.condition) || !wanted("kind", entry.kind) || !wanted("finding", entry.finding) ||
       !wanted("level", entry.level ?? "none") || !wanted("stage", entry.stage) || !wanted("path", entry.path)) return false;
     if (all.flag.length && !all.flag.some((flag) => entry.flags.includes(flag))) return false;
     if (key.length && !key.some((number) => keyOf(entry).includes(number))) return false;
     if (right.some((own) => !own.some((row) => entry.states[row] === "0"))) return false;
     if (wrong.some((own) => !own.some((row) => entry.states[row] !== "0" && entry.states[row] !== OUTSIDE))) return false;
-    if (byRow && !rows.some((row) => entry.states[row] !== OUTSIDE && isState(entry, row) && isSaid(entry, row) && isSure(entry, row))) return false;
+    if (byRow && !rows.some((row) => isAnswered(entry, row))) return false;
     if (all.models.length || all.difficulty.length) {
       const asked = rows.filter((row) => entry.states[row] !== OUTSIDE), share = asked.filter((row) => entry.states[row] === "0").length / asked.length;
       if (!asked.length) return false;
@@ -44,14 +48,19 @@ function passing() {
     }
     return texts.every((word) => data.lowTexts[entry.text].includes(word) || data.lowLists[entry.list].includes(word) ||
       lower(entry.id).includes(word) || lower(entry.source).includes(word) || entry.flags.some((flag) => words(flag).includes(word) || flag.includes(word)));
-  };
+  }, found];
 }
 
-// Find the items that pass; those that were chosen to be shown first come first.
+// Find the items that pass. Those that were chosen to be shown first come first; a search in replies, which goes on
+// from case to case, keeps their order.
 function filter() {
-  const found = entries.filter(passing());
-  matches = [...found.filter((entry) => entry.rank !== null).sort((one, other) => one.rank - other.rank), ...found.filter((entry) => entry.rank === null)];
+  replies.take(choice.get("reply") ?? "");
   page = 0;
+  const [passes, found] = passing();
+  searched = entries.filter(passes);
+  const gather = () => { matches = replies.isOn() ? searched.filter(found) : [...searched.filter((entry) => entry.rank !== null).sort((one, other) => one.rank - other.rank), ...searched.filter((entry) => entry.rank === null)]; };
+  gather();
+  replies.search(searched, () => { gather(); if (!$("list").hidden) cards(); });
 }
 
 function address(changes = {}) {
@@ -79,18 +88,21 @@ function setUp() {
     for (const [value, label] of choices[name]) if (value) select.append(make("option", { value }, label));
     select.addEventListener("change", () => { location.hash = address({ [name]: select.value || null }); });
   }
-  let typing = null;
-  $("text").addEventListener("input", () => {
-    clearTimeout(typing);
-    typing = setTimeout(() => { history.replaceState(null, "", address({ text: $("text").value.trim() || null })); route(); }, 120);
-  });
+  for (const name of TYPED) {
+    let typing = null;
+    $(name).addEventListener("input", () => {
+      clearTimeout(typing);
+      typing = setTimeout(() => { history.replaceState(null, "", address({ [name]: $(name).value.trim() || null })); route(); }, 120);
+    });
+  }
+  $("stop").addEventListener("click", () => { if (replies.isStopped()) { replies.goOn(); filter(); } else replies.stop(); cards(); });
   $("clear").addEventListener("click", () => { location.hash = "#"; });
   for (const [id, step] of [["previous", -1], ["next", 1]]) $(id).addEventListener("click", () => { page += step; cards(); window.scrollTo(0, 0); });
 }
 
 function showList() {
   for (const select of document.querySelectorAll(".filters select")) select.value = choice.getAll(select.name).at(-1) ?? "";
-  if (document.activeElement !== $("text")) $("text").value = choice.get("text") ?? "";
+  for (const name of TYPED) if (document.activeElement !== $(name)) $(name).value = choice.get(name) ?? "";
   const own = [...choice].filter(([name]) => CHOICES.includes(name));
   $("chips").replaceChildren(...own.map(([name, value], number) => {
     const rest = own.filter((_, other) => other !== number);
@@ -103,7 +115,9 @@ function showList() {
 function cards() {
   const pages = Math.max(1, Math.ceil(matches.length / A_PAGE));
   page = Math.min(Math.max(page, 0), pages - 1);
-  $("count").textContent = `${matches.length.toLocaleString("en")} of ${data.originals.toLocaleString("en")} items${pages > 1 ? `; page ${page + 1} of ${pages}` : ""}`;
+  $("count").textContent = `${matches.length.toLocaleString("en")} of ${data.originals.toLocaleString("en")} items${pages > 1 ? `; page ${page + 1} of ${pages}` : ""}${replies.progress(searched)}`;
+  $("stop").hidden = !replies.isOpen(searched);
+  $("stop").textContent = replies.isStopped() ? "Continue" : "Stop";
   $("previous").disabled = page === 0;
   $("next").disabled = page === pages - 1;
   $("cards").replaceChildren(...matches.slice(page * A_PAGE, (page + 1) * A_PAGE).map(card));
@@ -121,7 +135,7 @@ function card(entry) {
   return make("li", {}, make("a", { href: address({ item: entry.id }) }, pictures,
     make("div", { class: "about" }, make("strong", {}, words(entry.kind)), make("span", { class: "pale" }, ` ${words(entry.finding)}${entry.condition === "original" ? "" : `, ${alteration(entry.condition)}`}`),
       ...entry.flags.map((flag) => make("span", { class: `flag ${flag === "contested" ? "contested" : ""}` }, words(flag))),
-      names("correct", by.get("correct") ?? []), names("wrong", by.get("wrong") ?? []), names("changed", by.get("changed") ?? []), names("kept", by.get("kept") ?? []))));
+      names("correct", by.get("correct") ?? []), names("wrong", by.get("wrong") ?? []), names("changed", by.get("changed") ?? []), names("kept", by.get("kept") ?? []), replies.excerpt(entry, asked))));
 }
 
 // True if an altered question shows the pictures of its original, such as a question in other words.

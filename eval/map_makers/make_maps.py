@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -72,11 +73,7 @@ def make_all(
     ``maker`` is a function that loads the maker; it is called only if a map is missing. ``batch_size`` is the number of
     radiographs given to the maker at once. ``advance`` is called once for each case.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable(folder, error) from None
-    with locked(folder / LOCK, f"{folder}: another process is making maps in this folder"):
+    with _locked_folder(folder):
         _check_origin(folder, about)
         waiting = [case for case in cases.cases if not is_file(folder / case.file)]
         for _ in range(len(cases.cases) - len(waiting)):
@@ -89,6 +86,33 @@ def make_all(
                     advance()
         write_bytes(folder / SCORES, _scores(folder, cases))
     return Result(len(waiting), len(cases.cases) - len(waiting))
+
+
+@contextmanager
+def _locked_folder(folder: Path) -> Iterator[None]:
+    """Make a folder and lock it for a block; if the block fails without a new map, remove what was made for it."""
+    try:
+        fresh = [path for path in (folder / LOCK, folder / ORIGIN, folder, *folder.parents) if not path.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(folder, error) from None
+    with locked(folder / LOCK, f"{folder}: another process is making maps in this folder"):
+        before = _maps(folder)
+        try:
+            yield
+        except BaseException:
+            if _maps(folder) == before:
+                with suppress(OSError):
+                    for path in fresh:
+                        if path.is_dir():
+                            path.rmdir()
+                        else:
+                            path.unlink(missing_ok=True)
+            raise
+
+
+def _maps(folder: Path) -> int:
+    return sum(1 for _ in folder.glob("*.npz"))
 
 
 def _check_origin(folder: Path, about: Record) -> None:

@@ -56,6 +56,7 @@ def page_files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
                 for one in groups
                 if one.number != group.number
             ),
+            *filter(None, (asked_items.simulated(graded),)),
             *asked_items.stand_ins(graded),
             *asked_items.endings(graded),
         ],

@@ -28,7 +28,7 @@ from chexqa.eval.scoring.grade import STATES, Graded, protocol_name
 from chexqa.eval.scoring.outcomes import MISSES
 from chexqa.eval.scoring.predictions import ELSEWHERE
 from chexqa.eval.tables import levels_and_stages
-from chexqa.eval.tables.asked_items import endings, published, remark, shared, stand_ins
+from chexqa.eval.tables.asked_items import endings, published, remark, shared, simulated, stand_ins
 from chexqa.eval.tables.grid import MACRO
 from chexqa.eval.tables.model_pairs import CORRECTED, GRID_SCORE
 from chexqa.eval.tables.numbers_markdown_latex import NO_NUMBER, OTHERS_CELL, PRIOR
@@ -50,6 +50,10 @@ STATE_HEADS = {
 }
 STAGE_HEADS = {"lesion_free": "free", "revision_free": "fits", "revision_required": "revise"}
 UNDER = "95 % intervals below the numbers."
+_OF_ANSWERED = (
+    "Answered (shown if below 100): the share of items with a readable answer. Guessed: the score if items without a "
+    "readable answer were guessed. "
+)
 _OTHERS_NOTE = (
     f"{OTHERS_CELL.capitalize()}: hit rate of always choosing the cell that is a hit most often in other patients."
 )
@@ -68,7 +72,7 @@ def show(graded: Graded, frames: Frames, out: Console, wanted: Collection[str] |
         out.print(Text(notice.capitalize(), style="yellow"))
     if (said := remark(graded)) is not None:
         out.print(Text(said, style="yellow"))
-    for note in filter(None, (rereading.mixed(graded.runs), *stand_ins(graded), *endings(graded))):
+    for note in filter(None, (simulated(graded), rereading.mixed(graded.runs), *stand_ins(graded), *endings(graded))):
         out.print(Text(note, style="yellow"))
     if graded.changed is not None:
         show_reread(graded.changed, sum(rereading.versions(graded.runs).values()), out)
@@ -170,14 +174,14 @@ def _headline(part: Frames) -> Table:
     """Return the table of corrected levels and hit rate, with letters shared by models that cannot be told apart."""
     rows = _index(part["levels"], "model", "level")
     cells = _index(part["grid"].filter(pl.col("finding") == MACRO), "model")
+    unread = any(row["answered"] not in (None, 1) for row in part["levels"].to_dicts())
     letters = {(row["model"], row["score"]): row["letters"] or "" for row in part["groups"].to_dicts()}
     lettered = part["pairs"].filter(pl.col("family").is_in(CORRECTED)).height > 0
     note = (
         "Levels: accuracy corrected for chance (0: guessing, or a constant yes or no; 100: all right), mean over the "
         "level's kinds, without cardiomegaly. Grid: hit rate, mean of findings. Most frequent answer: score of always "
         "giving the answer that is most frequent among other patients' items of the kind and finding. "
-        "Answered (shown if below 100): the share of items with a readable answer. Guessed: the score if items "
-        "without a readable answer were guessed. "
+        f"{_OF_ANSWERED if unread else ''}"
         f"{_OTHERS_NOTE} {UNDER}"
     )
     if lettered:
@@ -195,9 +199,9 @@ def _headline(part: Frames) -> Table:
     for model in _models(part["states"]):
         levels = [scored(rows.get((model, level)), "corrected", (model, level)) for level in columns]
         _add(table, model, [*levels, scored(cells.get((model,)), "hit_rate", (model, GRID_SCORE))])
-        unread = cells.get((model,), {}).get("no_answer")
+        silent = cells.get((model,), {}).get("no_answer")
         shares = [rows.get((model, level), {}).get("answered") for level in columns]
-        shares.append(None if unread is None else 1 - float(str(unread)))
+        shares.append(None if silent is None else 1 - float(str(silent)))
         if any(share not in (None, 1) for share in shares):
             _add(table, "  answered", map(percent, shares), "dim")
         if any(share not in (None, 1) for share in shares[:-1]):

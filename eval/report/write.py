@@ -22,7 +22,7 @@ from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
 from chexqa.eval.scoring.significance import DRAWS
 from chexqa.eval.tables.all_tables import Group, all_tables
 from chexqa.eval.tables.all_tables import groups as groups_of
-from chexqa.eval.tables.asked_items import published, remark
+from chexqa.eval.tables.asked_items import published, remark, simulated
 from chexqa.eval.tables.glossary import TABLES, meaning
 from chexqa.eval.tables.numbers_markdown_latex import latex, markdown
 from chexqa.files.atomic import write_all
@@ -51,12 +51,12 @@ def notice_of(graded: Graded) -> str | None:
 
 
 def file_notice(graded: Graded) -> str | None:
-    """Return the notice for every file with scores: that radiographs are phantoms, that only some items were asked, or
-    both.
+    """Return the notice for every file with scores: that radiographs are phantoms, that models are simulated, and
+    that only some items were asked.
 
-    Return None if neither is true.
+    Return None if none of this is true.
     """
-    return "; ".join(filter(None, (notice_of(graded), remark(graded)))) or None
+    return "; ".join(filter(None, (notice_of(graded), simulated(graded), remark(graded)))) or None
 
 
 def summary(graded: Graded, frames: Frames | None = None) -> Record:

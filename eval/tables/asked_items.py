@@ -133,6 +133,29 @@ def on_shared(graded: Graded) -> Graded:
     return replace(graded, grades=graded.grades.join(kept, on="item_id", how="semi", maintain_order="left"))
 
 
+def simulated(graded: Graded) -> str | None:
+    """Return a sentence that names the models whose replies came from an offline baseline under another name.
+
+    Return None if there is no such model. A run records the baseline as the model's litellm id.
+    """
+    asked = set(graded.grades["model"])
+    names = [
+        name
+        for run in graded.runs
+        for name, about in run.about["models"].items()
+        if name in asked and about["litellm"].startswith(_BASELINE) and not name.startswith(_BASELINE)
+    ]
+    if not names:
+        return None
+    return (
+        f"Simulated models: {_some(list(dict.fromkeys(names)))}. Their replies come from offline baselines of chexqa, "
+        "not from models that see radiographs."
+    )
+
+
+_BASELINE = "baseline/"
+
+
 def stand_ins(graded: Graded) -> list[str]:
     """Return a sentence for each model whose server reports that another model, or more than one model, answered."""
     told = []

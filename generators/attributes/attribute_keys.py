@@ -134,7 +134,7 @@ def touched_sides(part: Part, lungs: Lungs) -> tuple[str, ...]:
 
 
 def grow(lungs: Lungs, parts: Iterable[tuple[Part, tuple[str, ...]]]) -> Lungs:
-    """Return the lungs with the lesion parts that touch them added.
+    """Add the lesion parts that touch the lungs to the lungs, and return the lungs.
 
     If the lungs already contain these parts, the same object is returned.
     """
@@ -158,7 +158,7 @@ def measure(lesion: Mask, lungs: Lungs, rules: AttributeRules) -> Measures:
 
 
 def least_pixels(shape: tuple[int, ...], rules: AttributeRules) -> float:
-    """Return the least number of pixels that a lesion part needs to count, in a picture of ``shape``, by a recipe."""
+    """Return the number of pixels that a lesion part must have to count in a picture of ``shape``."""
     return float(rules.min_component * max(shape) ** 2)
 
 
@@ -186,7 +186,8 @@ class Judgement:
     """Regions and lungs that count as affected by a recipe's rule, with the measures of the case.
 
     - ``involved``: the affected regions in the order of ``REGIONS``.
-    - ``filled_most``: involved regions that only several components together cover up to the threshold share.
+    - ``filled_most``: involved regions that no component covers up to the threshold share. A component below this share
+      everywhere counts in the region that it covers most.
     - ``lung_area``: the number of covered pixels of each given lung, keyed by side.
     - ``lung_share``: the covered share of each given lung, keyed by side.
     """
@@ -259,7 +260,7 @@ class Attributes:
 
 
 def right_options(drawn: Attributes, judged: Judgement, rules: AttributeRules) -> dict[str, tuple[int, ...]]:
-    """Return the right option numbers of every question that is asked, by kind."""
+    """Return the right option numbers of every question that is asked, keyed by kind."""
     right: dict[str, tuple[int, ...]] = {}
     if drawn.distribution:
         right["distribution"] = (min(judged.zones, 4),)
@@ -289,7 +290,7 @@ def options_of_the_rest(drawn: Attributes, judged: Judgement, rules: AttributeRu
 def compare(area: dict[str, int], larger_ratio: float) -> int:
     """Return the answer to the comparison of the two lungs: RIGHT, LEFT, SIMILAR or SINGLE.
 
-    ``area`` has the number of covered pixels by side. SINGLE means that only one lung is covered.
+    ``area`` has the number of covered pixels, keyed by side. SINGLE means that only one lung is covered.
     """
     right, left = area.get("right", 0), area.get("left", 0)
     if right == 0 or left == 0:

@@ -64,9 +64,8 @@ def detectable_hits(mass: Mass, level: float, power: float = POWER) -> float | N
     """Return the expected hits of the smallest leak that a test at ``level`` finds with probability ``power``.
 
     ``mass`` is the distribution of the hits by chance. A leak multiplies the odds that a right candidate is picked by
-    the same factor in every contest. The hits then follow Fisher's noncentral hypergeometric distribution, the
-    distribution by chance tilted exponentially. Returns None if even the largest number of hits would not be
-    significant.
+    the same factor in every contest. The hits then follow Fisher's noncentral hypergeometric distribution, which tilts
+    the distribution by chance exponentially. Returns None if even the largest number of hits would not be significant.
     """
     tails = np.minimum(1.0, mass[::-1].cumsum()[::-1])
     significant = np.flatnonzero(tails <= level)

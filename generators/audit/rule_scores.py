@@ -95,7 +95,7 @@ class Result:
     def excess(self) -> float | None:
         """Return the excess over chance of the smallest leak that the test finds four times in five.
 
-        Returns None if it is not known.
+        Returns None if this leak is not known.
         """
         return None if self.detectable is None else self.detectable - self.chance
 

@@ -155,7 +155,7 @@ class ItemFeatures:
 
 @dataclass(frozen=True)
 class Features:
-    """Features of all items, by kind.
+    """Features of all items, keyed by kind of question.
 
     ``rows`` has every item in file order, ``choices`` the choices among candidates. For items on points, ``beside`` has
     the choices among points on the side that can be right, ``edits`` the choices among points that mark an edit.
@@ -171,7 +171,7 @@ class Features:
 class Seen:
     """Measures of a case's pictures: file sizes in bytes, outlines, points by colour, and the four result pictures.
 
-    ``files`` and ``grounds`` have, by role, the measures of pictures that are not options.
+    ``files`` and ``grounds`` have the measures of pictures that are not options, keyed by role.
     """
 
     radiograph: Measures

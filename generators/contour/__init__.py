@@ -1,6 +1,7 @@
 """Random choice of what questions on outlines show: wrong outlines, four outlines to choose from, coloured points.
 
-Read ``plan``, then ``edits`` (one edit), ``edit_sampler`` (a random edit), ``edit_sets`` (those of four pictures).
-``field`` says where outlines may go, ``points`` plans the coloured points, and ``small_lesions`` makes the pictures of
-small lesions. ``raking`` weights random choices, so that each level of a property is chosen with its intended share.
+Read ``plan``, then ``edits`` (one edit), ``edit_sampler`` (a random edit), ``edit_sets`` (the edits of the four
+pictures). ``field`` says where outlines may go, ``points`` plans the coloured points, and ``small_lesions`` makes the
+pictures of small lesions. ``raking`` weights random choices, so that each level of a property is chosen with its
+intended share.
 """

@@ -43,7 +43,7 @@ Numbers = npt.NDArray[np.intp]
 
 
 class Drawn(NamedTuple):
-    """An edit, and the increase of the outline's length by it, divided by the length before."""
+    """An edit, and the length that it adds to the outline, divided by the length before."""
 
     edit: Edit
     longer: float
@@ -90,7 +90,9 @@ def draw_edits(sampler: EditSampler, modest: bool) -> list[Drawn]:
 
 
 class EditSets:
-    """All ``edits`` of a case, and all ``sets`` of up to three edits without overlap; a picture may have any set."""
+    """All ``edits`` of a case, and all ``sets`` of up to three edits without overlap; a picture may have any of these
+    sets.
+    """
 
     def __init__(self, sampler: EditSampler, drawn: Sequence[Drawn]) -> None:
         edits = [one.edit for one in drawn]
@@ -120,20 +122,19 @@ class EditSets:
         self.parts = part_count(sampler.mask)
 
     def mask(self, errors: Errors) -> Mask:
-        """Apply to the optimal mask the edits whose indices are in ``errors``, and return the result."""
+        """Return the optimal mask after the edits with the indices ``errors``."""
         return apply(self.sampler.mask, [self.edits[number] for number in errors])
 
     def draw(self, spacing: float, weights: Sequence[float], strict: bool) -> Choice | str:
         """Draw random edits for the suboptimal mask and for the four pictures; return a reason if no draw is possible.
 
         ``spacing`` is the least distance in pixels between points of the true edits. ``weights`` are the weights of
-        one, two and three true edits; a lesion without room for a number of edits never gets it. With ``strict``, the
-        edits by which the suboptimal mask differs from each picture must be a set that could be true.
+        one, two and three true edits; a lesion without room for a number of edits never gets this number. With
+        ``strict``, the edits by which the suboptimal mask differs from each picture must be a set that could be true.
 
-        The four pictures are a two-by-two of two sets of errors: neither set, the first, the second, or both. All four
-        are then equally similar to the other three, so similarity does not reveal the right picture. Their order is
-        random. The suboptimal mask, which was shown before, is not among the pictures, and neither is a mask similar to
-        it.
+        The four pictures combine two sets of errors: neither set, the first, the second, or both. All four are then
+        equally similar to the other three, so similarity does not reveal the right picture. Their order is random. The
+        suboptimal mask, which was shown before, is not among the pictures, and neither is a mask similar to it.
         """
         able = self.able(spacing)
         if not len(able):
@@ -166,7 +167,7 @@ class EditSets:
         return np.flatnonzero(self.overlaps <= self.sampler.limits.iou[1])
 
     def single(self, numbers: Numbers) -> Numbers:
-        """Return those of the indices ``numbers`` whose set has only one edit."""
+        """Return the indices in ``numbers`` whose set has only one edit."""
         return np.array([number for number in numbers if len(self.sets[number]) == 1], np.intp)
 
     def able(self, spacing: float) -> Numbers:

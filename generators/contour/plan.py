@@ -45,7 +45,7 @@ class ContourPlan:
         return self.with_errors(optimal, self.true)
 
     def with_errors(self, optimal: Mask, errors: tuple[int, ...]) -> Mask:
-        """Apply to the optimal mask the edits whose indices are in ``errors``, and return the result."""
+        """Return the optimal mask after the edits with the indices ``errors``."""
         return apply(optimal, [self.edits[number] for number in errors])
 
     def moved(self, by_xy: tuple[int, int]) -> ContourPlan:

@@ -18,9 +18,9 @@ def rake(
     """Return weights ``(N,)`` for the rows of ``levels``, so that each level has its share in ``shares``.
 
     ``levels`` is ``(N, K)``, or ``(N, M, K)`` if a row stands for M members that are drawn equally often. Iterative
-    proportional fitting gives the weights closest to equal ones (Deming and Stephan 1940; Csiszár 1975). With several
-    members in a row this is approximate, because a row is scaled by the mean of its members' factors. If not all shares
-    can be met at once, the shares of the last columns are met best.
+    proportional fitting gives the weights closest to equal weights (Deming and Stephan 1940; Csiszár 1975). With
+    several members in a row this is approximate, because a row is scaled by the mean of its members' factors. If not
+    all shares can be met at once, the shares of the last columns are met best.
 
     ``shares`` has, for each column, the wanted share of every level; levels that do not occur are left out. ``tilt``
     ``(N, L)`` has quantities of each row; exponential tilting of the weights brings their weighted means near 0.

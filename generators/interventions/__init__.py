@@ -1,6 +1,7 @@
-"""Interventions: radiographs of a benchmark with the lesion filled, with other lung filled, or mirrored.
+"""Interventions: radiographs of a benchmark with the lesion filled, with other lung tissue filled, or mirrored.
 
 Read ``altered_items`` for the files and their items, then ``alter_case`` for the altered pictures of a case.
-``clean_places`` finds the other lung to fill; ``fills`` and ``textures`` make the filling. ``partial_and_mirror``
-computes the keys of the altered pictures, and ``card_lines`` writes the benchmark card's text on them.
+``clean_places`` finds the other lung tissue to fill; ``fills`` and ``textures`` make the filling.
+``partial_and_mirror`` computes the keys of the altered pictures, and ``card_lines`` writes the benchmark card's text on
+them.
 """

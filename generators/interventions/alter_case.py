@@ -88,7 +88,7 @@ class Alteration:
 
     def add(self, condition: str, image: Gray, keys: Mapping[str, tuple[int, ...] | None], pixels: int = 0,
             part: str | None = None, note: str = "") -> None:  # fmt: skip
-        """Add the altered items of one picture; ``keys`` has the answer by kind of question (None: unknown).
+        """Add the altered items of one picture; ``keys`` has the answers, keyed by kind of question (None: unknown).
 
         ``note`` is a sentence that is put before the question.
         """

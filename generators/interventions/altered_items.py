@@ -177,7 +177,7 @@ def _wrong_key(benchmark: Benchmark, key: AlteredKey) -> str | None:
     if base is None:
         return "is not an altered item of this benchmark"
     if not set(key.answer or ()) <= {option.n for option in base.options}:
-        return "has an answer with a number that none of its options has"
+        return "has an answer that is not an option number of the item"
     if (key.answer is None) != (condition == "target"):
         return "has no answer" if key.answer is None else "has an answer, but the lesion is filled"
     answers = benchmark.answers

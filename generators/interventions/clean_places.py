@@ -1,4 +1,4 @@
-"""Clean places: places in lung, away from every finding, for a patch with a lesion's shape and size.
+"""Clean places: places in lung tissue, away from every finding, for a patch with a lesion's shape and size.
 
 The place is searched among all shifts of the shape and of its mirror image; the parts of a lesion get their places one
 by one. The place whose surroundings are most like those of the lesion's own patch is chosen: the same outline of the
@@ -38,7 +38,8 @@ class _Candidate(NamedTuple):
 
 
 def clean_place(image: Gray, patch: Mask, lungs: Mask, taken: Mask) -> Mask | None:
-    """Return a mask ``(H, W)`` with the shape and size of ``patch``, in lung and away from findings; None without one.
+    """Return a mask ``(H, W)`` with the shape and size of ``patch``, in the lungs and away from findings; None if there
+    is none.
 
     ``image`` is the radiograph, ``lungs`` the lung pixels, and ``taken`` the pixels of all findings in the radiograph.
     At least the share :data:`LEAST_IN_LUNG` of the place lies in ``lungs``, or the patch's own share if that is
@@ -90,7 +91,7 @@ class _Look(NamedTuple):
     spread: float
 
     def mirrored(self) -> _Look:
-        """Return the look in the mirror."""
+        """Return the look of the place's mirror image."""
         shape, lung, ring = (np.ascontiguousarray(part[:, ::-1]) for part in (self.shape, self.lung, self.ring))
         return self._replace(shape=shape, lung=lung, ring=ring)
 

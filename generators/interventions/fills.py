@@ -79,8 +79,8 @@ def filled(
 ) -> Gray:
     """Return a copy of ``image`` ``(H, W)`` in which the pixels of ``patch`` (bool, not empty) are filled.
 
-    ``inpaint`` also changes a band of width :data:`BAND` around the patch, less with the distance, so that the halo of
-    a lesion goes too. No pixel of the band changes that lies in ``kept``.
+    ``inpaint`` also changes a band of width :data:`BAND` around the patch, so that the halo of a lesion disappears. The
+    change becomes smaller with the distance from the patch. Pixels in ``kept`` stay unchanged in the band.
     """
     reach = scaled(RIM, image.shape)
     if fill == "inpaint":

@@ -27,7 +27,7 @@ _FRAME = 0.12  # margin around the lungs that a mirrored picture shows, in units
 
 @dataclass(frozen=True)
 class Asked:
-    """The attribute questions of a case: the drawn questions, their keys by kind, and the recipe's rules."""
+    """The attribute questions of a case: the drawn questions, the key of each kind, and the recipe's rules."""
 
     drawn: Attributes
     right: Keys
@@ -35,7 +35,9 @@ class Asked:
 
 
 class PartialTarget(NamedTuple):
-    """Part of a lesion to be filled: mask ``(H, W)``, name, mask of the remaining lesion, and the new keys by kind."""
+    """Part of a lesion to be filled: its mask ``(H, W)`` and name, the mask of the remaining lesion, and each kind's
+    new key.
+    """
 
     filled: Mask
     part: str

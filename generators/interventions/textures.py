@@ -128,7 +128,7 @@ class _Search:
         self.views = {False: views, True: tuple(np.ascontiguousarray(view[:, ::-1]) for view in views)}
 
     def pieces(self, piece: _Piece) -> list[tuple[_Piece, _Source]]:
-        """Return those pieces of a patch for which there is other lung to copy texture from."""
+        """Return the pieces of a patch that can be filled with texture of other lung tissue, each with its source."""
         if not piece.mask.any():
             return []
         inner = window(piece.mask)

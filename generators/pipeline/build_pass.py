@@ -61,7 +61,7 @@ def build(
     ``questions``.
 
     ``questions`` are the kinds from plugins, and the kinds that ask for places, which need the recipe ``places``.
-    ``fresh``: only the kinds of a fresh seed are made. With a ``fill`` altered pictures are made too; ``others`` are
+    ``fresh``: only the kinds of a fresh seed are made. With a ``fill``, altered pictures are also made; ``others`` are
     the other findings of the radiograph. Returns a record ready for JSON with ``case``, ``items`` and ``answers`` as in
     the benchmark's files, and ``interventions``.
     """

@@ -12,7 +12,7 @@ from chexqa.files.jsonio import sha256
 
 
 class Cases(Mapping[str, Case]):
-    """Mapping from id to case of a manifest, read from the file on demand, with facts about all cases.
+    """Cases of a manifest, keyed by id and read from the file on demand, with facts about all cases.
 
     ``kinds`` contains True if the manifest has drawn phantoms, and False if it has real radiographs. ``digest`` is a
     hash of the manifest's content that does not depend on the order of lines. ``findings`` has the findings present in

@@ -63,17 +63,17 @@ def split(pool: int, required: int, free: int) -> tuple[int, int]:
 
 
 def spread(rows: list[Candidate], depths: Sequence[float]) -> list[Candidate]:
-    """Return the cases in an order whose first cases have every depth and third of lesion size equally often.
+    """Return the cases in an order in which the first cases have every depth and every lesion size equally often.
 
-    Without ``depths`` the order is unchanged.
+    Lesion sizes are counted in thirds of the cases: small, medium and large. Without ``depths`` the order is unchanged.
     """
     return rows if not depths else [row for _, _, row in sorted(_ranked(rows, depths), key=lambda one: one[0])]
 
 
 def divided(rows: list[Candidate], depths: Sequence[float]) -> list[Candidate]:
-    """Return the cases in an order whose first cases have the same share of each depth and third of lesion size.
+    """Return the cases in an order in which the first cases have each depth and lesion size as often as all cases.
 
-    Without ``depths`` the order is unchanged.
+    Lesion sizes are counted in thirds of the cases: small, medium and large. Without ``depths`` the order is unchanged.
     """
     return rows if not depths else [row for _, _, row in sorted(_ranked(rows, depths), key=lambda one: one[1])]
 

@@ -28,7 +28,7 @@ _LOCK = "lock"
 
 
 class RecordStore(Mapping[str, Record]):
-    """Records of one pass by key, kept in a file; only their offsets are in memory."""
+    """Records of one pass, each with a key, in a file; only the records' offsets are in memory."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -141,9 +141,10 @@ class Checkpoint:
 
 
 def image_store(folder: Path) -> Callable[[bytes, bytes | None], str]:
-    """Return a function that stores a PNG in a (partial) benchmark folder by its hash and returns its path there.
+    """Return a function that stores a PNG in a (partial) benchmark folder, named by its hash, and returns its path
+    there.
 
-    The returned function's second argument is the picture's thumbnail (JPEG), which is stored too, or None.
+    The returned function also stores its second argument, the picture's thumbnail (JPEG), unless this is None.
     """
 
     def keep(path: Path, data: bytes) -> None:

@@ -49,7 +49,7 @@ def generate(
 
     Raise ``InputError`` if no case gives an item.
 
-    A case that cannot be used is listed in ``skipped.jsonl`` with the reason; the others are used. ``progress`` is
+    A case that cannot be used is listed in ``skipped.jsonl`` with the reason; the other cases are used. ``progress`` is
     called with a label and a total; the function that it returns is called once per step. ``workers`` are the settings
     of worker processes; None: only this process works. With ``original``, fresh items are made for the cases of this
     benchmark (:func:`chexqa.generators.pipeline.job.make_fresh_job` makes the job); the manifest must have all of them.

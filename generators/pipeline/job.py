@@ -33,7 +33,7 @@ class GenerationJob:
 
     With ``controls`` every drawing is also made on plain grey, with ``layers`` its pixels are stored as a mask. With
     ``reviewed`` only lesion masks that a review approved are used. ``plugins`` has the names of the plugins that add
-    questions. With ``lateral`` lateral views are used too. ``fill`` is the name of the fill of interventions; None
+    questions. With ``lateral``, lateral views are also used. ``fill`` is the name of the fill of interventions; None
     makes no altered pictures. ``fresh_of`` describes the existing benchmark whose cases get fresh items, as in
     ``benchmark.json``; None for other generations.
     """
@@ -180,7 +180,8 @@ class Original:
         ]  # fmt: skip
         if not with_finding:
             raise InputError(
-                f"{bench.folder}: asks no question on an outline, so another seed has nothing to draw anew."
+                f"{bench.folder}: asks no question on an outline, so another seed would change nothing; give a "
+                "benchmark that does."
             )
         pictures = [picture for item in bench.items for picture in (*item.turn_images, *item.alone_images)]
         return cls(
@@ -217,21 +218,21 @@ def make_fresh_job(bench: Benchmark, original: Original, recipes: Iterable[Recip
     Raises ``InputError`` for the benchmark's own seed, and for a recipe or bank that the benchmark was not made with.
     """
     if seed == bench.about["seed"]:
-        raise InputError(f"--seed {seed}: is the seed of {bench.folder} itself; give another one.")
+        raise InputError(f"--seed {seed}: is the seed of {bench.folder} itself; give another seed.")
     known = {entry["hash"] for entry in bench.about["recipes"]}
     perception = [recipe for recipe in recipes if isinstance(recipe, PerceptionRecipe)]
     if not perception:
-        raise InputError("--recipe: no recipe on outlines is named; give the one that the benchmark was made with.")
+        raise InputError("--recipe: no recipe on outlines is named; give the recipe that the benchmark was made with.")
     for recipe in perception:
         if benchmark.record_hash(recipe.to_record()) not in known:
             raise InputError(
-                f"{bench.folder}: was not made with the recipe '{recipe.name}' as it is here; give the recipe's file "
-                "with --recipe."
+                f"{bench.folder}: was not made with the recipe '{recipe.name}' that is named here; give the file of "
+                "the benchmark's own recipe with --recipe."
             )
     if benchmark.record_hash(bank) != bench.about["question_bank"]["hash"]:
         raise InputError(
-            f"{bench.folder}: was not made with the question bank '{bank['name']}' as it is here; give the bank's file "
-            "with --bank."
+            f"{bench.folder}: was not made with the question bank '{bank['name']}' that is named here; give the file "
+            "of the benchmark's own bank with --bank."
         )
     job = make_job(perception, bank, seed, controls=original.controls, lateral=True)
     return replace(job, fresh_of=original.about)

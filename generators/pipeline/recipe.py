@@ -99,7 +99,9 @@ class PerceptionRecipe:
         if attributes.severity_cuts[0] == 0:
             return "field 'attributes.severity_cuts': a lesion cannot cover less than 0 of a lung; give values above 0"
         if attributes.location_options > len(REGIONS):
-            return f"field 'attributes.location_options': there are {len(REGIONS)} regions to choose from"
+            return (
+                f"field 'attributes.location_options': there are only {len(REGIONS)} regions; give at most this number"
+            )
         return None
 
 
@@ -139,7 +141,7 @@ class PlacesRecipe:
 
     ``absent_per_present``: number of cases without the finding for each case with it. ``diffuse``: findings for which
     no box is asked. ``diffuse_in_both_lungs``: findings for which no box is asked if the mask lies in both lungs.
-    ``heart``: findings of the heart; they ask for its width and count in no headline figure.
+    ``heart``: findings of the heart; their questions ask for the heart's width and count in no headline figure.
     """
 
     name: str

@@ -36,8 +36,16 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     bench = six_cases(Handmade(home))
     runs = [log(home / "one", bench, NAME, HOSTILE), log(home / "two", bench, "endless", "a" * 1_000_000)]
     turns = runs[1] / "turns" / "m.jsonl"
-    turns.write_text(turns.read_text().replace('"parsed": [1]', '"parsed": [2]'))
-    for name, data in gallery.files(grade_folders(runs)).items():
+    said = [json.loads(line) for line in turns.read_text().splitlines()]
+    for turn in said:
+        turn["parsed"] = [2]
+        if turn["item_id"].endswith("/location"):
+            turn["raw"] = "A <b>hazy</b>\n left  base. (1+1)"
+    turns.write_text("".join(json.dumps(turn) + "\n" for turn in said))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gallery, "LEAST_CASES", 1)  # a file for each case
+        made = gallery.files(grade_folders(runs))
+    for name, data in made.items():
         (home / name).parent.mkdir(exist_ok=True)
         (home / name).write_bytes(data)
     return home
@@ -120,6 +128,55 @@ def test_an_address_leads_to_the_items_it_names(tab: Tab, choice: Any, found: in
     go(tab, address(choice).removeprefix("gallery.html"))
     tab.wait(f"document.getElementById('count').textContent.startsWith('{found} of ')")
     assert len(kinds(tab)) == found
+
+
+def test_a_search_in_raw_replies_finds_them_wherever_they_lie(tab: Tab) -> None:
+    page = tab.page
+    page.fill("#reply", "HAZY</b> left base. (1+1)")
+    tab.wait("document.getElementById('count').textContent.startsWith('3 of ')")
+    assert kinds(tab) == ["location"] * 3
+    assert page.locator("#stop").is_hidden()
+    assert "reply=HAZY" in page.url
+    page.locator(".excerpt mark").last.wait_for()
+    assert page.locator(".excerpt").first.inner_text() == "endless: A <b>hazy</b> left base. (1+1)"
+    page.locator("#cards a").first.click()
+    page.locator("#item .raw mark").first.wait_for()
+    assert page.locator("#item .raw mark").all_inner_texts() == ["hazy</b>\n left  base. (1+1)"]
+    where = page.url.partition("#")[2]
+    for more, found in (("&finding=edema", 1), ("&model=endless", 3), (f"&model={NAME}", 0), ("&said=1", 0)):
+        go(tab, re.sub("item=[^&]*", "", where) + more)
+        tab.wait(f"document.getElementById('count').textContent.startsWith('{found} of ')")
+    go(tab, "#reply=aaaa&kind=location")
+    tab.wait("document.getElementById('count').textContent.startsWith('0 of ')")
+
+
+def test_a_search_in_replies_shows_how_far_it_is_and_stops(tab: Tab, place: Path) -> None:
+    page = tab.page
+    tab.open(place / "gallery.html")
+    page.evaluate("""() => {
+      const whole = script;
+      window.held = [];
+      window.script = async (name) => {
+        if (name >= "cases-003") await new Promise((done) => window.held.push(done));
+        return whole(name);
+      };
+    }""")
+    page.fill("#reply", "hazy")
+    tab.wait("window.held.length === 1")
+    page.locator("#stop").click()
+    assert page.locator("#count").inner_text().endswith("search stopped: 3 of 6 files")
+    before = len(kinds(tab))
+    page.evaluate("window.held.pop()()")
+    page.locator("#stop", has_text="Continue").click()
+    for _ in range(3):
+        tab.wait("window.held.length > 0 || document.getElementById('stop').hidden")
+        page.evaluate("window.held.splice(0).forEach((done) => done())")
+    tab.wait("document.getElementById('count').textContent.startsWith('3 of ')")
+    assert before < 3
+    tab.wait("document.getElementById('stop').hidden")
+    page.fill("#reply", "h")
+    tab.wait("document.getElementById('count').textContent.includes('at least 2 characters')")
+    tab.open(place / "gallery.html")
 
 
 def test_an_address_of_an_unknown_name_is_a_mistake_of_the_caller() -> None:

@@ -104,6 +104,7 @@ def test_a_folder_of_another_makers_maps_is_refused(tmp_path: Path, cli: Cli) ->
     np.save(tmp_path / "strange" / "x_edema.npy", np.ones((3, 3)))
     code, _, err = make(cli, cases, tmp_path / "strange")
     assert (code, "contains x_edema.npy but no maker.json" in err) == (2, True)
+    assert [one.name for one in (tmp_path / "strange").iterdir()] == ["x_edema.npy"]
 
 
 @pytest.mark.parametrize(
@@ -141,9 +142,10 @@ def test_a_maker_that_returns_something_else_is_told(tmp_path: Path, cli: Cli, m
         f"@map_maker('broken{abs(hash(made))}')\ndef broken(picture, finding):\n    return {made}\n"
     )
     code, _, err = cli("heatmaps", "make", write_cases(tmp_path), "--plugin", plugin, "--maker",
-                       f"broken{abs(hash(made))}", "-o", tmp_path / "out")  # fmt: skip
+                       f"broken{abs(hash(made))}", "-o", tmp_path / "new" / "out")  # fmt: skip
     assert code == 2
     assert message in " ".join(err.split())
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_shifted_picture_shifts_the_map_by_as_much() -> None:

@@ -34,6 +34,7 @@ pytestmark = pytest.mark.xdist_group("page")
 HOSTILE = "<img src=x onerror='window.stolen=1'>=1+1|a_very-long/name-of-a-model$that\\goes{on}and-on"
 # Share of right answers of each model; the reader stands beside them, and the baseline knows everything.
 MODELS = {"good": 0.9, "fair": 0.6, HOSTILE: 0.3, "reader/anna": 0.8, "baseline/oracle": 1.0}
+SIMULATED = {"fair": "baseline/skill-60-60-60-60", "baseline/oracle": "baseline/oracle"}
 PROTOCOLS = ("end_to_end", "independent")
 SCREENS = (400, 1400, 2560)
 
@@ -58,7 +59,9 @@ def runs(home: Path) -> list[str]:
             "rotations": 1, "repeats": 1, "limit": None, "limit_per_path": None, "seed": 0,
             "benchmark": {"name": bench.name, "version": "1", "hash": bench.hash, "path": str(bench.folder)},
             "question_bank": {"name": "en", "hash": bench.about["question_bank"]["hash"]},
-            "models": {name: {"litellm": "openai/m", "api_base": None, "decoding": {}} for name in MODELS},
+            "models": {
+                name: {"litellm": SIMULATED.get(name, "openai/m"), "api_base": None, "decoding": {}} for name in MODELS
+            },
             **({"stress": ["history"]} if protocol == "independent" else {}),
         }  # fmt: skip
         (folder / "run.json").write_text(json.dumps(about))
@@ -190,6 +193,29 @@ def test_the_notice_of_phantoms_stands_once(page: Any) -> None:
     unfold(page, "levels", "kinds")
     page.locator("#levels details.table > summary").first.click()
     assert page.locator("main").inner_text().count(PHANTOM_NOTICE) == 1
+
+
+def test_the_page_and_its_files_say_which_models_are_simulated(page: Any, report: Path) -> None:
+    said = "Simulated models: fair. Their replies come from offline baselines of chexqa"
+    assert page.locator("main").inner_text().count(said) == 1
+    assert said in pl.read_csv(report / "tables" / "levels.csv")["notice"][0]
+
+
+def test_a_score_that_is_not_above_guessing_is_not_praised_and_unpriced_models_are_named(page: Any) -> None:
+    page.evaluate("""() => report.rows("levels").forEach((row) => {
+      if (row.level !== "coarse") return;
+      row.before = row.corrected;
+      row.corrected = -0.02;
+    })""")
+    page.evaluate("leaderboard.show()")
+    best = page.locator(".best").inner_text()
+    page.evaluate("() => report.rows('levels').forEach((row) => { if ('before' in row) row.corrected = row.before; })")
+    page.evaluate("leaderboard.show()")
+    assert "coarse\nno model is above guessing\nhighest: " in best
+    assert "Best at coarse" not in best
+    unfold(page, "states")
+    caption = page.locator("#states figcaption", has_text="against dollars")
+    assert caption.inner_text().endswith("Not drawn, because no price is known or it is 0: good.")
 
 
 def test_switches_change_numbers_in_place_and_the_address(page: Any, report: Path) -> None:

@@ -816,7 +816,7 @@ def test_the_command_lists_every_problem_and_takes_nothing(dealt: Dealt, accepte
     fill(dealt.sheet("anna-2"), lambda row: spoils.get(row, {}))
     code, out, err = cli("review", "import", dealt.folder, "--all-or-none")
     assert code == 2
-    assert out.endswith("for anna to correct; send the whole folder that holds this sheet\n")
+    assert out.endswith("for anna to correct; send this reviewer the whole folder of the sheet\n")
     assert err.count("problem: ") == 3
     assert "did you mean 'accept'" in err
     assert "3 problems, so no sheet was imported" in err

@@ -183,7 +183,7 @@ def test_proposals_are_written_when_the_blind_sheet_is_back(small: Path, tmp_pat
     assert cli("review", "status", sheets, "--verdicts", tmp_path / "typo.jsonl")[0] == 2
     code, out, _ = cli("review", "status", sheets)
     told = " ".join(out.split())
-    assert f"anna-2: all blind rows are answered; 'chexqa review open {sheets}' writes this part" in told
+    assert f"anna-2: all blind rows are answered; write the second part with 'chexqa review open {sheets}'" in told
     assert f"ben-2: ben has not answered 1 of {len(rows)} blind rows" in told
     code, out, _ = cli("review", "open", sheets, "--page")
     assert code == 0

@@ -25,8 +25,8 @@ _PATHS = click.Path(path_type=Path)
 @click.option(
     "--overlap",
     type=float,
-    help="Share of cases that several reviewers judge. They first answer these cases without seeing a proposal. "
-    "Usually 0.2.",
+    help="Share of cases that several reviewers judge. These reviewers first answer the cases without seeing a "
+    "proposal. Usually 0.2.",
 )
 @click.option(
     "--overlap-readers",
@@ -99,8 +99,8 @@ def export(
     list_pages(out, done.pages)
     if done.decoys:
         say(
-            f"The blind rows include {plural(done.decoys, 'decoy')}: cases without the finding, added so that "
-            f"about half of the blind cases show it."
+            f"The blind rows include {plural(done.decoys, 'decoy')}: cases without the finding, added so that about "
+            "half of the blind cases show the finding."
         )
     shared = f", {done.shared:,} of them by several reviewers" if done.shared else ""
     whole = "one folder after the other" if done.in_parts else "the whole folder that has their name"
@@ -218,7 +218,7 @@ def open_second(
 )
 @click.option(
     "--again-after", type=click.FloatRange(0, 3650), default=14, show_default=True,
-    help="Days from the end of a reader's study until the server asks the repeated items.",
+    help="Days between the last answer of a reader's study and the day on which the server asks the repeated items.",
 )  # fmt: skip
 def serve(folder: Path, host: str, port: int, password_file: Path | None, again_after: float) -> None:
     """Serve the pages of DIR (written by 'review export --page') until Ctrl+C; each answer is saved in DIR at once."""

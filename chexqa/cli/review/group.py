@@ -20,7 +20,7 @@ COMMANDS: dict[str, Entry] = {
     "readers": Entry("chexqa.cli.review.study:readers", "Show the figures of each reader of a study."),
     "carry": Entry("chexqa.cli.review.results:carry", "Carry verdicts on unchanged items over to a new version."),
     "adjudicate": Entry("chexqa.cli.review.results:adjudicate", "Write a sheet of the items reviewers disagree on."),
-    "wordings": Entry("chexqa.cli.review.wordings:wordings", "Ask if further wordings of questions ask the same."),
+    "wordings": Entry("chexqa.cli.review.wordings:wordings", "Have an expert compare wordings of each question."),
     "apply": Entry("chexqa.cli.review.results:apply", "Write the next version of a benchmark or manifest."),
 }
 

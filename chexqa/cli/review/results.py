@@ -36,9 +36,9 @@ _PATHS = click.Path(path_type=Path)
 def validity(bench: Path, stores: tuple[Path, ...], cross: bool, out: Path | None, as_json: bool) -> None:
     """Show how well readers' blind answers agree with the key of BENCH, and how the proposal changes their answers.
 
-    Three results are shown. The first is the share of answers that are right by the key, and kappa between readers and
-    key, with 95 % intervals over patients. The second is how often readers changed an answer after they saw the
-    proposal. The third is how often readers accepted a proposal that is wrong on purpose.
+    Three results are shown. The first is the agreement with the key: the share of right answers, and kappa between
+    readers and key. Both have 95 % intervals over patients. The second is how often readers changed an answer after
+    they saw the proposal. The third is how often readers accepted a proposal that is wrong on purpose.
     """
     from chexqa.contract import benchmark
     from chexqa.review.resolve.validity import to_record, write_table
@@ -66,8 +66,8 @@ def _print(found: Validity, cross: bool) -> None:
             answers = plural(found.seen[who], "blind answer")
             say(
                 f"{who or 'Everybody'}: changed {_percent(changed.value)} of {answers} after seeing the "
-                f"proposal{_interval(changed.low, changed.high)}; {found.moved[who]:,} of the changed answers became "
-                f"the proposal."
+                f"proposal{_interval(changed.low, changed.high)}; {found.moved[who]:,} of the changed answers now "
+                "equal the proposal."
             )
     for who, accepted in found.accepted.items():
         if accepted.value is not None:
@@ -243,7 +243,7 @@ def _apply_to_manifest(
     if reviewed.states[None]:
         say(
             "With 'generate --reviewed', cases with a lesion are used only if their mask is approved; without "
-            "it, all are used."
+            "--reviewed, all cases are used."
         )
         say(f"Next: chexqa generate {out}{root} -o BENCH")
         return
@@ -300,7 +300,8 @@ def adjudicate(
 ) -> None:  # fmt: skip
     """Write a sheet of the items or masks that reviewers disagree on, with all verdicts on them.
 
-    Give the manifest CASES for masks, or BENCH; if all verdicts are on masks, the masks of BENCH are adjudicated.
+    For masks, give the manifest CASES. For items, give BENCH; if all verdicts are on masks, the masks of BENCH are
+    adjudicated.
     """
     from chexqa.cli.review.deal import list_pages, page_writer
     from chexqa.review.followup.adjudication_sheet import adjudicate as write_items

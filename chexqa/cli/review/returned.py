@@ -110,7 +110,7 @@ def _give_back(done: Imported, given: Path | None, image_root: Path | None) -> N
         return
     for sheet in sheets:
         rows = plural(sheet.rows, "row")
-        say(f"{sheet.path}: {rows} for {sheet.reviewer} to correct; send the whole folder that holds this sheet")
+        say(f"{sheet.path}: {rows} for {sheet.reviewer} to correct; send this reviewer the whole folder of the sheet")
 
 
 def _second_parts(done: Imported) -> str | None:
@@ -229,7 +229,9 @@ def status(batches: tuple[Path, ...], verdicts: Path | None, as_json: bool) -> N
         for name, part in waiting_parts(batch, said).items():
             elsewhere = "" if verdicts is None else f" --verdicts {verdicts}"
             how = page_options(batch.path.parent)
-            ready = f"all blind rows are answered; 'chexqa review open {path}{elsewhere}{how}' writes this part"
+            ready = (
+                f"all blind rows are answered; write the second part with 'chexqa review open {path}{elsewhere}{how}'"
+            )
             open_rows = f"{part.reviewer} has not answered {part.missing:,} of {plural(part.rows, 'blind row')}"
             waits[name] = open_rows if part.missing else ready
     if as_json:
@@ -348,7 +350,7 @@ def _print_agreement(what: str, groups: Sequence[Agreement], pairs: bool) -> Non
     console().print(table)
     say("Below each value: its 95 % interval, over patients.")
     if weighted:
-        say("Weighted is Fleiss's kappa with quadratic weights, for answers that have an order.")
+        say("'Weighted': Fleiss's kappa with quadratic weights, for answers that have an order.")
     worst = min((group for group in groups if group.remark), key=lambda group: -group.units, default=None)
     if worst is not None:
         say(f"* A value with a star needs care. Example, {_name(worst)}: {worst.remark}")

@@ -75,8 +75,8 @@ def study(
     say(f"Give each reader one folder after the other: {', '.join(order)}{later}.")
     if not earlier:
         say(
-            "note: it was not checked if a reader has already seen a key; give earlier reviews of these cases as "
-            "--earlier."
+            "note: nothing was checked for readers who have already seen a key; give earlier reviews of these cases "
+            "as --earlier."
         )
     say(f"Next, with the folder of the returned files: chexqa review import RETURNED --batch {out}")
 
@@ -86,8 +86,9 @@ def study(
 @click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, for machines.")
 def readers(bench: Path, stores: tuple[Path, ...], as_json: bool) -> None:
-    """Show each reader of a study: right answers by the key, agreement between repeated answers, and experience,
-    display and conditions.
+    """Show the figures of each reader of a study, and the reader's experience, display and reading conditions.
+
+    The figures are the share of answers that are right by the key, and the agreement between repeated answers.
 
     Each value has a 95 % interval over patients. Training items are not counted.
     """

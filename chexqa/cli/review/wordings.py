@@ -1,4 +1,4 @@
-"""The command ``chexqa review wordings``: a sheet of further wordings, and what it says when it is returned."""
+"""The command ``chexqa review wordings``: writes a sheet of further wordings, and reads the returned sheet."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ _PATH = click.Path(path_type=Path)
 @click.option("--returned", multiple=True, type=_PATH, metavar="FILE|DIR",
               help="A filled workbook, or a folder of them; repeatable.")  # fmt: skip
 def wordings(bench: Path, out: Path | None, reviewer: str | None, returned: tuple[Path, ...]) -> None:
-    """Write a sheet in which an expert says whether further wordings of BENCH's questions ask the same, or read it.
+    """Write a sheet of further wordings of BENCH's questions, or read the filled sheet.
 
-    With -o the sheet is written. With --returned its verdicts are stored in BENCH/wording_review.json. A wording that
-    any reviewer rejects or wants mended is not asked by 'eval --stress' any more, and 'validate' names it.
+    An expert says in the sheet whether each wording asks the same as the bank's own. With -o the sheet is written. With
+    --returned its verdicts are stored in BENCH/wording_review.json. A wording that any reviewer rejects or wants mended
+    is not asked by 'eval --stress' any more, and 'validate' names it.
     """
     from chexqa.contract import benchmark
     from chexqa.eval.stress import unequal_wordings, wording_sheet

@@ -34,7 +34,7 @@ class Redrawing(NamedTuple):
     """Difference between a redrawn mask and the original mask.
 
     - ``edited_px``: the number of changed pixels.
-    - ``edited_share``: this number divided by the number of pixels of the original mask.
+    - ``edited_share``: ``edited_px`` divided by the number of pixels of the original mask.
     - ``hausdorff_px``: the Hausdorff distance of the two borders in pixels.
     """
 
@@ -74,7 +74,7 @@ def _farthest(these: Mask, others: Mask) -> float:
 class ContourOptions(NamedTuple):
     """Options for reading redrawn masks.
 
-    - ``manifest``: the manifest or benchmark; None for the one that the batch file names.
+    - ``manifest``: the path of the manifest or benchmark; None for the path in the batch file.
     - ``image_root``: the folder that a manifest's paths are relative to.
     - ``known``: the masks imported earlier, keyed by batch, sheet and row.
     - ``replace``: True if a new mask may replace one imported earlier.
@@ -157,8 +157,8 @@ def _drawables(batch: Batch, order: ContourOptions) -> Callable[[Verdict, Sequen
         case = sources[key.case_id]
         if verdict.seen is not None and shown_mask(load_case(case)).seen != verdict.seen:
             raise InputError(
-                f"the mask of '{verdict.row}' in {case.manifest} has changed since it was exported; export and "
-                "redraw it again"
+                f"the mask of '{verdict.row}' in {case.manifest} has changed since it was exported; export the mask "
+                "again and redraw the new mask"
             )
         return _of_case(case, verdict.row)
 
@@ -226,8 +226,8 @@ def keep_contours(
 ) -> None:
     """Add the redrawn masks ``found`` to the store in ``folder``, which contains the masks ``known``.
 
-    A stored mask is removed if a page in ``pages`` has its row without an outline. A mask that did not change keeps the
-    time of its first import.
+    A stored mask is removed if a page in ``pages`` contains the mask's row without an outline. A mask that did not
+    change keeps the time of its first import.
     """
     kept = dict(known)
     for page in pages:

@@ -39,7 +39,7 @@ class ImportOptions(NamedTuple):
     - ``paths``: the returned files, or folders with them.
     - ``batch``: the batch file or its folder.
     - ``store``: the file that gets the verdicts; None for ``verdicts.jsonl`` beside the batch file.
-    - ``benchmark``: the folder of the benchmark, or the manifest; None for the one that the batch file names.
+    - ``benchmark``: the folder of the benchmark, or the manifest; None for the path in the batch file.
     - ``all_or_none``: True to import nothing if a row has a problem; False to leave out only the rows with problems.
     - ``replace``: True if a row may replace the verdict stored for it.
     - ``day``: the time of the import, as it is recorded; empty for the current time (UTC).

@@ -48,7 +48,7 @@ MASK_IS_WRONG = (WRONG_CONTOUR, WRONG_LUNG)
 def takes_correction(item: Item) -> bool:
     """Return True if the verdict "fix" may come with a corrected answer.
 
-    An item for which it is False is made again from a new mask.
+    All other items are made again from a new mask.
     """
     kind = KINDS.get(item.kind, item.declared)
     return kind is not None and kind.stage in (4, None)

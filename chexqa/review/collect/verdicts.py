@@ -1,7 +1,7 @@
 """Exported sheets (the batch) and the verdicts that reviewers gave in them (the store, ``verdicts.jsonl``).
 
-The store has one line for each sheet row in which a reviewer wrote anything, identified by batch, sheet and row.
-Importing a sheet twice therefore gives the same store.
+The store has one line for each sheet row in which a reviewer wrote anything. A line is identified by batch, sheet and
+row, so importing a sheet twice gives the same store.
 """
 
 from __future__ import annotations
@@ -217,8 +217,8 @@ def load_batch(path: Path) -> Batch:
 def reviewed_folder(batch: Batch, given: Path | None) -> Path:
     """Return the path of the benchmark or manifest that a batch is about.
 
-    The path is ``given``. If that is None, the path in the batch file is used, also relative to the batch's folder, or
-    the same name beside this folder. Raises ``InputError`` if none of these paths exists.
+    If ``given`` is None, three paths are tried: the path in the batch file, the same path relative to the batch's
+    folder, and the same name beside this folder. Raises ``InputError`` if ``given`` or all three paths do not exist.
     """
     recorded = Path(batch.about["benchmark"]["path"])
     beside = real(batch.path).parent
@@ -338,7 +338,7 @@ def by_item(verdicts: Iterable[Verdict], loaded: Benchmark) -> dict[str, list[Ve
 def check_answers(verdict: Verdict, item: Item) -> None:
     """Raise ``InputError`` if a verdict names an option that the item lacks, or a place that the item does not ask for.
 
-    Earlier entries and the proposal that was wrong on purpose are checked, too.
+    The check includes earlier entries and the proposal that was wrong on purpose.
     """
     where = f"{STORE}, verdict of {verdict.reviewer} on '{verdict.row}'"
     before = {number for one in verdict.earlier or () for number in one["answer"] or ()}

@@ -106,7 +106,7 @@ class _Found:
         self.events.append((TEXT, text, _NOTHING))
 
     def _refuse(self, *_: object) -> None:
-        raise InputError(f"{self.where} declares entities, so it was not opened.")
+        raise InputError(f"{self.where} declares entities, so it was not opened; ask for the file again.")
 
 
 @dataclass

@@ -125,7 +125,8 @@ def answers_given(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], name:
     """Return the readers' answers to each contested item together with the key, as texts keyed by item id.
 
     The texts are in a random order that depends on ``name``, the adjudicator's name. For a reader who accepted the
-    proposal, the text is the key. For a reader without an answer, it is the verdict in other words, and the reason.
+    proposal, the text is the key. For a reader without an answer, the text is the verdict in other words, and the
+    reason.
     """
     answers, _ = bench.key("adjudication")
     judged = by_item(verdicts, bench)

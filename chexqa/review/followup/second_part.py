@@ -54,7 +54,7 @@ def ready_parts(batch: Batch, verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def waiting_parts(batch: Batch, verdicts: Iterable[Verdict]) -> dict[str, Waiting]:
-    """Return the reviewers whose second part is not written yet, keyed by the name of that sheet.
+    """Return the reviewers whose second part is not written yet, keyed by the name of the second part's sheet.
 
     The number of missing rows is 0 if the reviewer has answered all blind rows.
     """

@@ -39,7 +39,7 @@ class PutSource(NamedTuple):
 def put_source(material: Questions | Masks, case_id: str, home: Path, work: Path) -> PutSource:
     """Write the script with a case's samples into ``home``, and a copy into the folder ``work`` for further pages.
 
-    Raises ``InputError`` if the radiograph's file is unknown, or if it is another radiograph than the benchmark's.
+    Raises ``InputError`` if the radiograph's file is unknown, or if the file is not the radiograph in the benchmark.
     """
     case = material.source(case_id)
     if case is None:
@@ -76,10 +76,10 @@ def _check_same(material: Questions, case_id: str, case: Case) -> None:
 def script(samples: Samples) -> bytes:
     """Return the script that gives a page the samples of one radiograph.
 
-    The script's data are compressed by zlib and written in base64. They begin with a grey level for each sample value.
-    Then come the high bytes, and after them the low bytes, of the differences between neighbouring samples. A
-    difference is that to the sample at the left or, in the first column, to the sample above. Differences are coded
-    such that small negative and small positive ones both become small numbers.
+    The script's data are compressed by zlib and written in base64. The data begin with a grey level for each sample
+    value. The differences between neighbouring samples follow: first all high bytes, then all low bytes. Each sample is
+    compared with the sample at its left or, in the first column, with the sample above. Differences are coded so that
+    small negative and small positive differences both become small numbers.
     """
     values = samples.values
     steps = np.empty_like(values)

@@ -1,6 +1,7 @@
 """Writer of a manifest with the verdicts on its masks; ``generate --reviewed`` then uses only approved masks.
 
-A verdict counts only if mask, lungs and radiograph are unchanged since. Other changes of the manifest do not matter.
+A verdict counts only if mask, lungs and radiograph are the same as in the review. Other changes of the manifest do not
+matter.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class Reviewed(NamedTuple):
     """The written manifest: its path, and the number of cases in each state (``None``: not reviewed).
 
     - ``unsigned``: ids of the cases whose redrawn mask a second reader must still approve.
-    - ``changed``: ids of the cases whose verdicts do not count, because mask, lungs or radiograph changed since.
+    - ``changed``: ids of the cases whose verdicts do not count, because mask, lungs or radiograph have changed since
+      the review.
     - ``drawn``: records of the masks from ``mask_dir``.
     """
 
@@ -131,7 +133,8 @@ def _case_of(verdict: Verdict, names: Mapping[tuple[str, str], str], masks: Mani
 
 
 def state_of(verdicts: Iterable[Verdict]) -> str | None:
-    """Return the state of a mask: that of the verdict on which its reviewers agree, or ``unsure`` if they disagree.
+    """Return the state of a mask: the state for the verdict on which all reviewers agree, or ``unsure`` if they
+    disagree.
 
     Each reviewer counts once, with the newest verdict. An adjudicator's verdict decides. Without verdicts the state is
     ``None``.

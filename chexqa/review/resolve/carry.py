@@ -82,7 +82,8 @@ class _NewItems:
     def same_question(self, item: Item) -> str | None:
         """Return the id of the new item with the same question, options and pictures, or ``None`` if there is none.
 
-        If several new items are the same, the one with the same id is returned; without it, ``None``.
+        If several new items match, the result is the item whose id is also the same, or ``None`` if there is no such
+        item.
         """
         found = self._by_question.get(question_seen(item), [])
         return item.item_id if item.item_id in found else found[0] if len(found) == 1 else None
@@ -118,7 +119,7 @@ def _item_differs(old: Benchmark, new: _NewItems, verdict: Verdict, item: Item, 
     if verdict.planted is not None:
         key = new.answers[target].answer
         return (
-            "its proposal, wrong on purpose, is the key now"
+            "the proposal, which was wrong on purpose, is the key now"
             if new.bench.item[target].form.is_right(key, verdict.planted)
             else None
         )

@@ -1,11 +1,11 @@
 """Agreement of raters: percent, Cohen, Fleiss, Krippendorff's alpha, Gwet's AC1, with intervals.
 
-Ordered categories also get kappas with quadratic weights: an answer two categories away costs four times as much as one
-category away.
+Ordered categories also get kappas with quadratic weights: a difference of two categories costs four times as much as a
+difference of one.
 
 A table of codes is an integer array ``(units, raters)``: categories are ``0 … categories - 1``, and ``MISSING`` marks a
-missing rating. Every coefficient is a formula on sums over units. Applied to all units it gives the value, and applied
-to the sums of resampled patients it gives the interval.
+missing rating. Every coefficient is a formula on sums over units. The sums over all units give the value. The sums over
+resampled patients give the interval.
 
 The sources do not define every case; the rules for these cases are as follows. A unit needs two ratings to count for
 agreement. Units with one rating count only in Fleiss's and Gwet's shares of categories, as in Gwet's book. If no unit
@@ -309,7 +309,6 @@ def paradox(ratings: Ratings, found: dict[str, Estimate]) -> str | None:
     share = counts.max() / counts.sum()
     stated = "undefined" if kappa is None else f"{kappa:.2f}"
     return (
-        f"Reviewers agree on {percent:.0%}, yet kappa is {stated}: one choice makes up {share:.0%} of the "
-        f"ratings, so agreement by chance is high and kappa says little about the reviewers; see AC1 and "
-        f"percent instead."
+        f"Reviewers agree on {percent:.0%}, yet kappa is {stated}, because one choice makes up {share:.0%} of the "
+        "ratings. Kappa then says little about the reviewers; see AC1 and percent instead."
     )

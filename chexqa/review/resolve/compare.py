@@ -1,9 +1,9 @@
 """Agreement of reviewers on their verdicts, given with the proposal in view, and on their answers, given without it.
 
 For verdicts, a unit is a row. For answers, a unit is a question with one right answer, or one option of a question with
-several right options. The option "none" is left out, since it follows from the others. A cell of the grid counts as a
-hit or a miss, since two cells of one lesion are both right. Answers of different kinds are never pooled, since their
-scales differ.
+several right options. The option "none" is left out, since it follows from the others. An answer to a grid question
+counts as a hit or a miss, since several cells of one lesion can be right. Answers of different kinds are never pooled,
+since their scales differ.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def units_of(
 
 
 def scales_of(items: Iterable[Item]) -> dict[str, dict[str, int]]:
-    """Return, for each kind of question with one right answer, the code (0, 1, …) of each option's text."""
+    """Return the code (0, 1, …) of each option's text, keyed by kind of question; only kinds with one right answer."""
     scales: dict[str, dict[str, int]] = {}
     for item in items:
         if not item.form.takes_several and item.form.lists_options:
@@ -278,7 +278,7 @@ def to_frame(groups: Iterable[Agreement]) -> pd.DataFrame:
 
 
 def write_table(path: Path, groups: Sequence[Agreement], notice: str | None) -> None:
-    """Write the frame of :func:`to_frame` as csv or xlsx, by the file's suffix, with the text ``notice`` in a column.
+    """Write the frame of :func:`to_frame` as csv or xlsx, as ``path`` ends, with the text ``notice`` in a column.
 
     Raises ``InputError`` for another suffix.
     """

@@ -251,7 +251,8 @@ def _mask_review(
 def write_version(applied: Applied, out: Path, carry: Carry | None = None) -> Record:
     """Write the new version's folder, completely or not at all, and return its ``benchmark.json``.
 
-    ``carry`` writes the altered items of a benchmark with interventions; without it such a benchmark is refused.
+    ``carry`` writes the altered items of a benchmark with interventions; without ``carry``, a benchmark with
+    interventions is refused.
     """
     if "interventions" in applied.bench.about and carry is None:
         raise InputError(f"{applied.bench.folder}: has altered items, which this function does not carry over; give "

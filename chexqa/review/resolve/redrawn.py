@@ -111,7 +111,9 @@ def read_folder(folder: Path, masks: ManifestMasks) -> dict[str, Record]:
 def _read(path: Path, case_id: str, author: str, masks: ManifestMasks) -> Record:
     old = load_case(masks.cases[masks.places[case_id]]).source_mask
     if old is None:
-        raise InputError(f"{path}: the finding is absent in case '{case_id}', so there is no mask to redraw.")
+        raise InputError(
+            f"{path}: the finding is absent in case '{case_id}', so there is no mask to redraw; remove the file."
+        )
     new = read_mask_png(path)
     if new.shape != old.shape:
         raise InputError(
@@ -119,5 +121,8 @@ def _read(path: Path, case_id: str, author: str, masks: ManifestMasks) -> Record
             f"{old.shape[1]} x {old.shape[0]} px; draw it at that size."
         )
     if not new.any():
-        raise InputError(f"{path}: the mask is empty; reject the mask in a review if the finding is absent.")
+        raise InputError(
+            f"{path}: the mask is empty; draw the finding or, if the finding is absent, remove the file and reject "
+            "the mask in a review."
+        )
     return {"case_id": case_id, "reviewer": author, "mask": to_rle(new), **compare(old, new)._asdict()}

@@ -56,7 +56,7 @@ class Validity:
     """The figures that show the validity of a review; all but ``groups`` are keyed by reviewer.
 
     - ``changed``: the share of the ``seen`` blind answers that their readers changed after seeing the proposal.
-    - ``moved``: the number of changed answers that became the proposal.
+    - ``moved``: the number of changed answers that now equal the proposal.
     - ``accepted``: the accepted share of the ``planted`` proposals, which are wrong on purpose.
 
     The reviewer ``None`` stands for all reviewers.
@@ -229,8 +229,7 @@ def to_record(found: Validity) -> dict[str, Any]:
 
 
 def write_table(path: Path, found: Validity, notice: str | None) -> None:
-    """Write a table with a row for each figure as csv or xlsx, by the file's suffix; the text ``notice`` becomes a
-    column.
+    """Write a table with a row for each figure as csv or xlsx, as ``path`` ends; the text ``notice`` becomes a column.
 
     Columns: ``figure, kind, finding, reviewer, answers, patients, value, low, high``. Raises ``InputError`` for another
     suffix.

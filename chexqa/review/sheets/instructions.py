@@ -1,4 +1,4 @@
-"""Instructions on the first tab of a review workbook, by kind of sheet."""
+"""Instructions on the first tab of a review workbook, for each kind of sheet."""
 
 from __future__ import annotations
 
@@ -63,9 +63,13 @@ TASKS: dict[SheetKind, tuple[str, ...]] = {
     ),
 }
 WORDING_VERDICTS = (
-    ("accept", "Both ask the same: every radiograph has the same right answer under both."),
+    ("accept", "Both ask the same: every radiograph has the same right answer under both wordings."),
     ("fix", "They nearly ask the same; write in the comment what has to be changed."),
-    ("reject", "They do not ask the same: some radiographs have another right answer. Say in the comment which."),
+    (
+        "reject",
+        "They do not ask the same: some radiographs have another right answer. Describe these radiographs in the "
+        "comment.",
+    ),
     ("unsure", "You have read both and cannot decide."),
 )
 PART = (
@@ -107,7 +111,7 @@ VERDICTS = (
     ("accept", "The question is clear and the proposed answer is right."),
     (
         "fix",
-        "The question is clear, but the proposed answer is wrong: give the corrected one and a reason. If the "
+        "The question is clear, but the proposed answer is wrong: give the corrected answer and a reason. If the "
         "outline is wrong, choose the reason 'wrong contour'; no corrected answer is needed.",
     ),
     ("reject", "The question cannot be asked of this radiograph: give a reason."),

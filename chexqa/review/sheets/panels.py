@@ -205,7 +205,10 @@ def lungs_panel(image: Image, right: Mask | None, left: Mask | None, lesion: Mas
 
 
 def outlined(image: Image, lines: Iterable[Line], rgb: RGB, thickness: float = 1.0) -> Image:
-    """Return an RGB copy of a picture with closed lines of x, y; thickness 1 is about 2 px in a picture of 1024 px."""
+    """Return an RGB copy of a picture with closed lines (arrays of x, y) drawn on it.
+
+    Thickness 1 is about 2 px in a picture of 1024 px.
+    """
     canvas = _rgb(image)
     rounded = [np.round(line * (1 << _SHIFT)).astype(np.int32) for line in lines]
     cv2.polylines(canvas, rounded, True, rgb, _width(canvas, thickness), cv2.LINE_AA, _SHIFT)

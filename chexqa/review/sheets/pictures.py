@@ -32,7 +32,7 @@ _MOST_CHANGED = 0.08
 
 
 class Material(Protocol):
-    """Source of pictures by name."""
+    """Source of pictures, each of which has a name."""
 
     def pixels(self, image: str) -> Image:
         """Return a picture at its full size, grey ``(H, W)`` or RGB."""

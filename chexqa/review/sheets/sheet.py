@@ -2,7 +2,7 @@
 
 All text is written as text, never as a formula. Sheets are protected against accidental changes, without a password;
 filters and the sizes of rows and columns can be changed. Pictures move and shrink with their rows, so that a filter
-hides them too.
+also hides the pictures.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Feedback(NamedTuple):
 class SheetRow:
     """Item or case as a row of a sheet.
 
-    - ``cells``: locked texts by column title.
+    - ``cells``: locked texts, keyed by column title.
     - ``choices``: the answer's drop-down list.
     - ``options``: the number of options, each with a yes/no column, if several can be right; otherwise 0.
     - ``typed``: words that a reviewer may type instead of a choice.

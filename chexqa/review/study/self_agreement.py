@@ -1,8 +1,9 @@
 """A reader's agreement with their own earlier answers, on questions that the reader answered twice.
 
 Kappa is pooled over kinds: (o - e) / (1 - e), where o is the share of equal answers, and e the mean over units of the
-agreement expected by chance within their kind (De Vries 2008). Questions with several right options count option by
-option, and a cell of the grid as a hit or a miss, as in :mod:`chexqa.review.resolve.compare`.
+agreement expected by chance within their kind (De Vries 2008). Each option of a question with several right options
+counts as one answer. An answer to a grid question counts as a hit or a miss, as in
+:mod:`chexqa.review.resolve.compare`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class WithHimself:
 
 
 def with_themselves(bench: Benchmark, verdicts: Iterable[Verdict]) -> list[WithHimself]:
-    """Return the agreement of first and second answers, of all readers and then of each reader.
+    """Return the agreement of first and second answers, for all readers together and then for each reader.
 
     The result is empty if no item was answered twice.
     """

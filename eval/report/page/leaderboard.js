@@ -132,6 +132,9 @@ const leaderboard = (() => {
       const other = alike !== null && report.measure() !== "corrected" ? " (tested: corrected for chance, all questions)" : "";
       const said = make("span", { class: "sure" }, sure + other), names = equal.length > 3 ? `${first} and ${equal.length - 1} others` : equal.join(", ");
       if (alike && alike.length > 1) tell(fillIn(said), ["Not told apart at 5 %", alike.join(", ")]);
+      // Where guessing has 0, a best model without a score above 0 is not praised.
+      const guesses = view.score === "corrected" && column.name !== data.grid && column.name !== "grounding" && one.value <= 0;
+      if (guesses) return make("div", {}, make("dt", {}, column.name === data.overall ? "Overall" : column.label), make("dd", {}, make("b", {}, "no model is above guessing"), " ", make("span", { class: "with" }, `highest: ${names}, ${number(one.value)} ${interval(one.low, one.high)}`)));
       return make("div", {}, make("dt", {}, column.name === data.overall ? "Best overall" : `Best at ${column.label}`),
         make("dd", {}, make("b", {}, ...report.breakable(names)), " ", make("span", { class: "with" }, `${number(one.value)} ${interval(one.low, one.high)}${column.name === data.grid ? `, at most ${number(one.row.ceiling)} possible` : ""}`), said));
     }));

@@ -234,7 +234,8 @@ const views = (() => {
       parts.push(plots.mark(`${row.model}: ${number(value)} % for $${number(row.cost_per_1000_usd, 2)}`, [`$${number(row.cost_usd, 2)} for ${number(row.asked, "count")} questions`], { protocol: view.protocol, model: row.model },
         report.draw("circle", { cx: x(row.cost_per_1000_usd), cy: y(value), r: 5, class: "point" }), plots.write(x(row.cost_per_1000_usd) + 9, at, plots.fit(row.model, 130), {})));
     }
-    return figure(`Mean of levels (${report.scoreWords()}), %, against dollars for 1,000 questions (each step to the right costs ten times as much).`, make("div", { class: "panel wide" }, plots.svg(width, height, "score against price", ...parts)));
+    const unpriced = shown("costs").filter((row) => report.about(row.model).role === "model" && !(row.cost_per_1000_usd > 0)).map((row) => row.model);
+    return figure(`Mean of levels (${report.scoreWords()}), %, against dollars for 1,000 questions (each step to the right costs ten times as much).${unpriced.length ? ` Not drawn, because no price is known or it is 0: ${unpriced.join(", ")}.` : ""}`, make("div", { class: "panel wide" }, plots.svg(width, height, "score against price", ...parts)));
   }
 
   const SEEN_IN = { "contour evaluation": ["contour_evaluation"], points: ["revision_expansion", "revision_contraction"], "four pictures": ["revision_result"] };

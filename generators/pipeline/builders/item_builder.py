@@ -28,7 +28,7 @@ class ItemBuilder:
 
     ``store`` saves a PNG and its thumbnail (JPEG, or None) and returns the PNG's path in the benchmark. With
     ``controls`` every drawing is also made on plain grey; with ``layers`` its pixels are stored as a mask.
-    ``more_texts`` has the texts of kinds from outside the package, by kind. ``rule_words`` has the wording of the
+    ``more_texts`` has the texts of kinds from outside the package, keyed by kind. ``rule_words`` has the wording of the
     recipes' rules in questions.
     """
 

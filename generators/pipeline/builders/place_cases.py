@@ -62,9 +62,10 @@ def kinds_of_present(present: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str
 def with_place_kinds(survey: Survey, of_present: Mapping[str, set[str]]) -> Survey:
     """Remove from an absent case's survey the kinds of question on places that no case with the finding gets.
 
-    A case with the finding may lack a kind: if masks are boxes, none is asked for an outline. If absent cases were
-    asked for one, "nowhere" would always be right. The heart's width is never removed, because every case has a heart.
-    Surveys of cases with the finding are returned unchanged. ``of_present`` has the kinds, keyed by finding.
+    A case with the finding may lack a kind: if masks are boxes, no case with the finding is asked for an outline. If
+    absent cases were asked for an outline, "nowhere" would always be right. The heart's width is never removed, because
+    every case has a heart. Surveys of cases with the finding are returned unchanged. ``of_present`` has the kinds,
+    keyed by finding.
     """
     if survey.places is None or survey.present:
         return survey
@@ -82,8 +83,8 @@ def _is_in_both(loaded: LoadedCase) -> bool:
 def draw_place_cases(candidates: Iterable[Candidate], recipe: PlacesRecipe, seed: int) -> set[str]:
     """Draw the cases to ask about, and return their ids: all cases with a finding, and some cases without one.
 
-    The recipe gives the number of cases without a finding per case with it. No radiograph is used twice for them as
-    long as unused radiographs are left.
+    The recipe gives the number of cases without a finding for each case with it. The cases without a finding use no
+    radiograph twice as long as unused radiographs are left.
     """
     rows = sorted(candidates, key=lambda row: row.source_case_id)
     present = [row for row in rows if row.present]

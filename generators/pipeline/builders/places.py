@@ -125,7 +125,7 @@ def _evidence(target: Target | None, size: tuple[int, int], headline: bool) -> P
 
 def marker_records(names: Iterable[tuple[str, str]], asked: Iterable[Question], bank: Record, seed: int,
                    store: Store) -> dict[str, Record]:  # fmt: skip
-    """Return, for each picture of a test marker at a known place, a record with its items, answers and case.
+    """Return a record with items, answers and case for each picture of a test marker, keyed by source id.
 
     Each record has the form of a built case. ``names``: pairs of a source id and the case's id in the benchmark, one
     for each marker.

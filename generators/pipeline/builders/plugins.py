@@ -26,7 +26,7 @@ GROUP = "chexqa.kinds"
 
 @dataclass(frozen=True)
 class Question:
-    """A kind with its builder, and its texts by language."""
+    """A kind with its builder, and its texts, keyed by language."""
 
     kind: Kind
     builder: Builder
@@ -40,7 +40,7 @@ _reading: list[Question] = []
 def question(kind: Kind, bank: Path) -> Callable[[Builder], Builder]:
     """Register a function as the builder of a kind from outside the package.
 
-    ``bank`` is a YAML file with the texts of the kind by language; one of the texts is ``question``. Raises
+    ``bank`` is a YAML file with the texts of the kind, keyed by language; one of the texts is ``question``. Raises
     ``InputError`` if the kind has a level or a stage, if the package has a kind of that name, or if the file cannot be
     read.
     """

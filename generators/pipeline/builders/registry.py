@@ -1,4 +1,4 @@
-"""Registry of the builders by kind of question, and the class of their input."""
+"""Registry of the builders, keyed by kind of question, and the class of their input."""
 
 from __future__ import annotations
 

@@ -10,7 +10,9 @@ from chexqa.question_banks import share_words
 def rule_words(
     bank: Record, finding: str, perception: PerceptionRecipe | None, grid: GridRecipe | None
 ) -> dict[str, str]:
-    """Return the wording of each rule in :data:`chexqa.question_banks.RULES` that the given recipes have, by name."""
+    """Return the wording of each rule in :data:`chexqa.question_banks.RULES` that the given recipes have, keyed by the
+    rule's name.
+    """
     outline = bank.get("outlines", {}).get(finding, bank["findings"][finding])
     words = {"outline": outline}
     if perception is not None:
