@@ -32,15 +32,19 @@ WINDOW = timedelta(minutes=10)
 class Status:
     """Status of one model in a run; None means unknown.
 
-    ``total`` is None if the benchmark is missing. ``cost_usd`` and ``tokens`` are None if the value of any reply is
-    unknown. ``done`` counts turns in a final state. ``states`` counts all turns by their last state. ``set_aside``
-    counts the lines of the logs that are not turns. ``rate_per_min`` is the number of replies per minute until now; for
-    a finished model, until its last reply. ``rate_per_min`` and ``left_s`` are None while the model is not active or
-    its last turn failed. ``last_turn`` and ``last_reply`` are times. ``last_error`` is the text of the last turn if it
-    failed. ``note`` is a sentence if the server reports that another model answered. ``decided`` is a sentence if a
-    stopping rule ended the run. ``asking`` lists the processes that ask the model now, with their ids and starting
-    times; it is None if these processes are unknown. ``waiting`` has the notes on the model's batches that wait for
-    results (schema ``waiting``).
+    - ``total``: None if the benchmark is missing.
+    - ``cost_usd``, ``tokens``: None if the value of any reply is unknown.
+    - ``done``: number of turns in a final state.
+    - ``states``: number of turns for each last state.
+    - ``set_aside``: number of lines of the logs that are not turns.
+    - ``rate_per_min``: replies per minute until now; for a finished model, until its last reply.
+    - ``rate_per_min``, ``left_s``: None while the model is not active or its last turn failed.
+    - ``last_turn``, ``last_reply``: times.
+    - ``last_error``: the text of the last turn if it failed.
+    - ``note``: a sentence if the server reports that another model answered.
+    - ``decided``: a sentence if a stopping rule ended the run.
+    - ``asking``: the processes that ask the model now, with their ids and starting times; None if unknown.
+    - ``waiting``: the notes on the model's batches that wait for results (schema ``waiting``).
     """
 
     model: str

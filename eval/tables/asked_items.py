@@ -143,7 +143,7 @@ def simulated(graded: Graded) -> str | None:
         name
         for run in graded.runs
         for name, about in run.about["models"].items()
-        if name in asked and about["litellm"].startswith(_BASELINE) and not name.startswith(_BASELINE)
+        if name in asked and about.get("litellm", "").startswith(_BASELINE) and not name.startswith(_BASELINE)
     ]
     if not names:
         return None

@@ -313,7 +313,7 @@ def test_a_file_that_the_records_come_from_is_not_taken_for_the_manifest(tmp_pat
         (tmp_path / "there").iterdir().__next__()
         yield line()
 
-    with pytest.raises(InputError, match=r"there: cannot be read \(No such file"):
+    with pytest.raises(InputError, match=r"there: cannot be used \(No such file"):
         cases.write_manifest(tmp_path / "cases.jsonl", records())
     assert list(tmp_path.iterdir()) == []
 
