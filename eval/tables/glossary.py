@@ -229,8 +229,7 @@ COLUMNS: dict[str, str] = {
     "correction from the reviewed items",
     "by_second": "share of the benchmark's items whose key is also the answer made from the second reader's mask",
     "items_back": "number of items made from the second reader's mask",
-    "by_first": "the same with the masks exchanged: share of items_back whose key is also the answer made from the "
-    "first mask",
+    "by_first": "share of items_back whose key is also the answer made from the first mask",
     "second_reader": "mean of by_second and by_first",
     "oracle": "share of the items that have a right answer",
     "ties": "number of answers left out because two pictures fit the other mask about equally well",
@@ -277,11 +276,11 @@ COLUMNS: dict[str, str] = {
     "key_following": "share of right answers that change to the new key when a part of the lesion is filled in",
     "mirror": "share of right answers that change to the mirrored picture's key when the picture is mirrored",
     "mirror_side": "as column mirror, but only for comparisons whose key is left or right; a model that cannot tell "
-    "sides",
+    "sides has 50 %",
     "flips_again": "share of detection answers that change when the original is asked again",
     "cgr": "share of right yes answers that change when the lesion is filled in (published measure)",
     "uar": "mean over right detection answers: share of other patients with the same key, finding, view and sex who "
-    "detection answers (published measure)",
+    "get the same answer (published measure)",
     "is": "share of right yes answers that stay when another part of the lung is filled in (published measure)",
     "fresh_drop": "accuracy on the benchmark minus accuracy on a fresh seed of it, mean of the kinds drawn anew",
     "fresh_verdict": "falls (the model has memorised the benchmark), does not fall, or undecided",
