@@ -17,6 +17,7 @@ async function route() {
   if (item === null) {
     const before = open;
     open = null;
+    $("item").replaceChildren();  // so that the next item does not begin with this one
     showList();
     if (before !== null) [...$("cards").querySelectorAll("a")].find((link) => new URLSearchParams(link.hash.slice(1)).get("item") === before)?.focus();
     document.title = $("title").textContent;
