@@ -56,7 +56,8 @@ def file_notice(graded: Graded) -> str | None:
 
     Return None if none of this is true.
     """
-    return "; ".join(filter(None, (notice_of(graded), simulated(graded), remark(graded)))) or None
+    told = [text for text in (notice_of(graded), simulated(graded), remark(graded)) if text]
+    return "; ".join([*(text.removesuffix(".") for text in told[:-1]), *told[-1:]]) or None
 
 
 def summary(graded: Graded, frames: Frames | None = None) -> Record:

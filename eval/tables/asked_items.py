@@ -22,6 +22,7 @@ import polars as pl
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import CONTESTED, PERCEPTION
 from chexqa.eval.design.weights import MEAN
+from chexqa.eval.models.data_policy import BASELINE
 from chexqa.eval.runs.model_progress import Answerers
 from chexqa.eval.scoring.grade import STATES, UNFINISHED, Graded, protocol_name
 from chexqa.eval.scoring.sample import WHO, ScoredSample, mask_incomplete
@@ -143,17 +144,11 @@ def simulated(graded: Graded) -> str | None:
         name
         for run in graded.runs
         for name, about in run.about["models"].items()
-        if name in asked and about.get("litellm", "").startswith(_BASELINE) and not name.startswith(_BASELINE)
+        if name in asked and about.get("litellm", "").startswith(BASELINE) and not name.startswith(BASELINE)
     ]
     if not names:
         return None
-    return (
-        f"Simulated models: {_some(list(dict.fromkeys(names)))}. Their replies come from offline baselines of chexqa, "
-        "not from models that see radiographs."
-    )
-
-
-_BASELINE = "baseline/"
+    return f"Simulated models: offline baselines of chexqa answered for {_some(list(dict.fromkeys(names)))}."
 
 
 def stand_ins(graded: Graded) -> list[str]:
