@@ -153,7 +153,7 @@ def _not_audited(case: CaseToAlter, lesion: Mask) -> str | None:
 
 
 def _add_fills(made: Alteration, lesion: Mask) -> None:
-    """Add the pictures with the lesion filled (target) and with other lung filled (irrelevant), both or neither."""
+    """Add two pictures or none: the lesion filled (target), and other lung tissue filled (irrelevant)."""
     case = made.case
     patch = grown(lesion, scaled(GROWTH, lesion.shape))
     taken = np.logical_or.reduce([lesion, *(case.others or ())])

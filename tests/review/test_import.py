@@ -847,6 +847,12 @@ def test_a_benchmark_that_is_not_the_one_and_sheets_that_are_not_there(
     assert "give the file's path as --batch" in err
 
 
+def test_a_missing_benchmark_is_named_by_the_option_that_gave_it(dealt: Dealt, tmp_path: Path, cli: Cli) -> None:
+    code, _, err = cli("review", "import", dealt.folder, "--benchmark", tmp_path / "gone")
+    assert code == 2
+    assert f"--benchmark {tmp_path / 'gone'}: does not exist; give the present path of " in " ".join(err.split())
+
+
 def test_times_of_a_reader_study_are_spread_over_the_rows_of_their_tab(tiny_benchmark: Path, tmp_path: Path) -> None:
     export(tiny_benchmark, tmp_path / "study", Wish(("r1",), 0.0, 2, blind_answers=True), None, progress)
     paths, bench = sheets_of(tmp_path / "study", "r1-reader"), benchmark.load(tiny_benchmark)

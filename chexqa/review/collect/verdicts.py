@@ -225,9 +225,9 @@ def reviewed_folder(batch: Batch, given: Path | None) -> Path:
     for place in [given] if given else [recorded, beside / recorded, beside.parent / recorded.name]:
         if place.exists():
             return place
-    raise InputError(
-        f"{given or recorded}: does not exist, but {batch.path} names it; give its present path as --benchmark."
-    )
+    if given:
+        raise InputError(f"--benchmark {given}: does not exist; give the present path of {recorded.name}.")
+    raise InputError(f"{recorded}: does not exist, but {batch.path} names it; give its present path as --benchmark.")
 
 
 def recorded_manifest(batch: Batch) -> Path | None:

@@ -152,7 +152,7 @@ def _changes(
 ) -> tuple[dict[str | None, int], dict[str | None, Estimate], dict[str | None, int]]:  # fmt: skip
     """Return three figures on blind answers whose proposal was judged afterwards.
 
-    The figures are the number of these answers, the share that changed, and the number that became the proposal.
+    The figures are the number of these answers, the share that changed, and the number that now equal the proposal.
     """
     later = {(row.reviewer, row.row): row for row in said if row.kind == "items" and row.counts}
     found: list[tuple[str, int, bool, bool]] = []
