@@ -13,6 +13,7 @@ from chexqa.contract import benchmark, read_run
 from chexqa.contract.cases import IMAGE_ROOT_HINT, MANIFEST, Case, load_case, missing_file, read_manifest
 from chexqa.contract.findings import find
 from chexqa.eval.leaderboard.submission import check_predictions
+from chexqa.eval.models import registry
 from chexqa.eval.stress.unequal_wordings import unequal
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import check, parse_json, read_jsonl, read_lines, read_text, read_yaml
@@ -191,6 +192,8 @@ def _yaml(path: Path) -> FileReport:
     if not named:
         raise InputError(f"{path}: has none of the fields {', '.join(_YAML_KINDS)}, so it is not a chexqa YAML file.")
     record = question_banks.read(path) if named[0] == "bank" else read_yaml(path, named[0])
+    if named[0] == "models":
+        registry.load(path)
     for finding in record.get("findings", ()):
         find(finding, f"{path}, field 'findings'")
     return FileReport(f"{named[0]} file, fits its schema")

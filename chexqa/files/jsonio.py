@@ -75,7 +75,8 @@ def _explain(error: ValidationError) -> str:
         types = wanted if isinstance(wanted, list) else [wanted]
         if {"number", "integer"} & set(types) and _is_out_of_range(value):
             return f"{prefix}{_short(value)} is out of range: a number of 64 bits lies between -2^63 and 2^63"
-        return f"{prefix}{_short(value)} is not of type {' or '.join(types)}"
+        fields = f" with the field {around['required'][0]}" if types == ["object"] and around.get("required") else ""
+        return f"{prefix}{_short(value)} is not of type {' or '.join(types)}{fields}"
     if rule == "anyOf":
         return f"{prefix}{_short(value)} is not {around.get('description', 'one of the forms the schema allows')}"
     return f"{prefix}{_short(value)} does not fit the schema's rule {rule}: {_short(wanted)}"

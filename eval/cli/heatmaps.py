@@ -65,9 +65,9 @@ def make(
     from chexqa.eval.map_models import model_list
 
     registry.load_plugins(plugins)
+    found = read_cases(cases, image_root)
     chosen = model_list.choose(name, weights)
     prompts = read_prompts(wording)
-    found = read_cases(cases, image_root)
     about = origin(name, chosen.family.name, domain or chosen.domain, chosen.weights, prompts, found)
     with progress(f"maps of {name}", len(found.cases)) as advance:
         result = make_all(lambda: chosen.load(device, prompts), about, found, prompts, output, batch_size, advance)

@@ -101,7 +101,7 @@ class Client:
                 "or give the address of an OpenAI-compatible server (--api-base)."
             ) from None
         if data_policy.is_baseline(model):
-            baselines.check_name(model.litellm.removeprefix(data_policy.BASELINE))
+            baselines.check_name(model.litellm.removeprefix(registry.BASELINE))
 
     async def open(self, model: Model, places: int) -> None:
         """Load a model that is a Python object, so that it can answer ``places`` conversations at once.
@@ -264,7 +264,7 @@ def load_litellm() -> Any:
             response.choices[0].finish_reason = "stop"
             return response
 
-    litellm.custom_provider_map = [{"provider": data_policy.BASELINE.rstrip("/"), "custom_handler": Baseline()}]
+    litellm.custom_provider_map = [{"provider": registry.BASELINE.rstrip("/"), "custom_handler": Baseline()}]
     return litellm
 
 

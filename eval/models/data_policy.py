@@ -12,11 +12,10 @@ from collections.abc import Iterable
 from urllib.parse import SplitResult, urlsplit
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.eval.models.registry import Model, endpoint
+from chexqa.eval.models.registry import BASELINE, Model, endpoint
 from chexqa.files.errors import InputError
 from chexqa.files.terminal import plural
 
-BASELINE = "baseline/"
 _LOCAL = [
     ipaddress.ip_network(block)
     for block in ("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128", "fc00::/7")

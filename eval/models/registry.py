@@ -24,6 +24,8 @@ Access = Literal["proprietary", "open", "baseline"]
 Thinking = Literal["on", "off"]
 ServedBy = Literal["vllm", "transformers"]
 ALL = "all"
+# Beginning of a baseline's litellm id.
+BASELINE = "baseline/"
 ADHOC_KEY_VARIABLE = "CHEXQA_API_KEY"
 # Prefixes that tell litellm the protocol of a user's endpoint; any other text before a slash is an owner's name.
 ENDPOINT_PROVIDERS = (
@@ -134,12 +136,13 @@ def _whole(path: Path, record: Record, known: Mapping[str, Record]) -> Record:
             raise InputError(f"{path}: '{name}' has 'like: {like}', an unknown model{suggest(like, known)}.")
         taken = {key: value for key, value in known[like].items() if key != "group"}
         record = taken | {key: value for key, value in record.items() if key != "like"}
-    for key in ("litellm", "domain", "access"):
-        if key not in record:
-            raise InputError(
-                f"{path}: the model '{name}' lacks the field '{key}'; add it, or take it from a known "
-                "model with 'like: MODEL'."
-            )
+    lacks = [key for key in ("litellm", "domain", "access") if key not in record]
+    if lacks:
+        fields = ("the field " if len(lacks) == 1 else "the fields ") + " and ".join(f"'{key}'" for key in lacks)
+        raise InputError(
+            f"{path}: the model '{name}' lacks {fields}; add what is missing, or take it from a known model with "
+            "'like: MODEL'."
+        )
     mode = record.get("thinking")
     if mode and mode not in record.get("thinking_switch", {}):
         raise InputError(
@@ -323,9 +326,10 @@ def api_key(model: Model) -> str | None:
 def missing_variable(model: Model) -> str | None:
     """Return the environment variable that must be set before this model can be asked; return None if all are set.
 
-    A model with an endpoint address does not need a key, but a key is sent if its variable is set.
+    A baseline needs no variable. A model with an endpoint address does not need a key, but a key is sent if its
+    variable is set.
     """
-    if endpoint(model) is not None:
+    if endpoint(model) is not None or model.litellm.startswith(BASELINE):
         return None
     if model.endpoint_variable:
         return model.endpoint_variable

@@ -21,7 +21,7 @@ from chexqa.contract.read_run import ERROR
 from chexqa.eval.design import subset
 from chexqa.eval.design.pair_decision import StoppingRule
 from chexqa.eval.design.subset import Shard
-from chexqa.eval.models import baselines, data_policy
+from chexqa.eval.models import baselines, data_policy, registry
 from chexqa.eval.models.client import Client
 from chexqa.eval.models.rate_limit import OutagePolicy, RateLimiter, RetryPolicy
 from chexqa.eval.models.registry import Model
@@ -165,7 +165,7 @@ def check(order: RunConfig) -> None:
     if protocols.needs_key(order.protocol):
         order.benchmark.key(f"the protocol {order.protocol}")
     for model in order.models:
-        if data_policy.is_baseline(model) and baselines.needs_key(model.litellm.removeprefix(data_policy.BASELINE)):
+        if data_policy.is_baseline(model) and baselines.needs_key(model.litellm.removeprefix(registry.BASELINE)):
             order.benchmark.key(f"the model {model.name}")
     if order.until is not None:
         partial = (order.limit, order.limit_per_path, order.shard) != (None, None, None)

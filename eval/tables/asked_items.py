@@ -22,7 +22,7 @@ import polars as pl
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import CONTESTED, PERCEPTION
 from chexqa.eval.design.weights import MEAN
-from chexqa.eval.models.data_policy import BASELINE
+from chexqa.eval.models.registry import BASELINE
 from chexqa.eval.runs.model_progress import Answerers
 from chexqa.eval.scoring.grade import STATES, UNFINISHED, Graded, protocol_name
 from chexqa.eval.scoring.sample import WHO, ScoredSample, mask_incomplete

@@ -211,6 +211,7 @@ def test_like_takes_over_what_is_not_said(tmp_path: Path) -> None:
     [
         ("like: lingshu-32B", "has 'like: lingshu-32B', an unknown model.*did you mean 'lingshu-32b'"),
         ("litellm: openai/x, domain: medical", "lacks the field 'access'"),
+        ("litellm: openai/x", "lacks the fields 'domain' and 'access'; add what is missing"),
         ("like: medgemma-27b, thinking: on", "has the thinking mode 'on', which is not in its thinking_switch"),
         ("like: medgemma-27b, image_tokens: {rule: guess}", "image_tokens"),
         ("like: gpt-5.4, decoding: {timeout: 60}", "'mine' has 'timeout' in its decoding, which chexqa sets itself"),
@@ -218,11 +219,29 @@ def test_like_takes_over_what_is_not_said(tmp_path: Path) -> None:
         ("like: gpt-5.4, thinking_switch: {on: {stream: true}}", "'stream' in its thinking_switch"),
     ],
 )
-def test_a_model_that_is_like_nothing_or_lacks_something_is_refused(tmp_path: Path, fields: str, message: str) -> None:
+def test_a_model_that_is_like_nothing_or_lacks_something_is_refused(
+    tmp_path: Path, fields: str, message: str, cli: Cli
+) -> None:
     path = tmp_path / "models.yaml"
     path.write_text(f"models:\n  - {{name: mine, {fields}}}\n")
     with pytest.raises(InputError, match=message):
         registry.load(path)
+    code, _, err = cli("validate", path)
+    assert code == 2, "validate finds what eval would refuse"
+    assert "mine" in err or "image_tokens" in err
+
+
+def test_a_list_without_the_field_models_is_told_which_field_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "models.yaml"
+    path.write_text("- {name: mine, litellm: openai/x}\n")
+    with pytest.raises(InputError, match=r"is not of type object with the field models"):
+        registry.load(path)
+
+
+def test_a_baseline_like_a_served_model_needs_no_variable(tmp_path: Path) -> None:
+    path = tmp_path / "models.yaml"
+    path.write_text("models:\n  - {name: mine, like: lingshu-32b, litellm: baseline/first}\n")
+    assert registry.missing_variable(registry.load(path)["mine"]) is None
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ const leaderboard = (() => {
       const guesses = view.score === "corrected" && column.name !== data.grid && column.name !== "grounding" && one.value <= 0;
       if (guesses) return make("div", {}, make("dt", {}, column.name === data.overall ? "Overall" : column.label), make("dd", {}, make("b", {}, "no model is above guessing"), " ", make("span", { class: "with" }, `highest: ${names}, ${number(one.value)} ${interval(one.low, one.high)}`)));
       return make("div", {}, make("dt", {}, column.name === data.overall ? "Best overall" : `Best at ${column.label}`),
-        make("dd", {}, make("b", {}, ...report.breakable(names)), " ", make("span", { class: "with" }, `${number(one.value)} ${interval(one.low, one.high)}${column.name === data.grid ? `, at most ${number(one.row.ceiling)} possible` : ""}`), said));
+        make("dd", {}, make("b", {}, ...report.breakable(names)), " ", make("span", { class: "with" }, `${[number(one.value), interval(one.low, one.high)].filter(Boolean).join(" ")}${column.name === data.grid ? `, at most ${number(one.row.ceiling)} possible` : ""}`), said));
     }));
     function fillIn(node) { node.setAttribute("tabindex", "0"); node.setAttribute("role", "note"); return node; }
   }
