@@ -138,7 +138,8 @@ def view(page: Any) -> dict[str, list[str]]:
 def unfold(page: Any, *names: str) -> None:
     for name in names:
         if page.locator(f"#{name}").get_attribute("open") is None:
-            page.locator(f"#{name} > summary").click()
+            page.locator(f"#{name} > summary").press("Enter")
+            page.locator(f"#{name} .content > *").first.wait_for()
 
 
 def board(page: Any) -> list[list[str]]:
@@ -318,6 +319,20 @@ def test_a_mark_says_its_interval_and_items_and_opens_them_in_the_gallery(page: 
         ("fair:", "baseline", "reader")
     )
     page.keyboard.press("Escape")
+    assert page.locator("#tip").is_hidden()
+
+
+def test_what_the_pointer_showed_gives_way_to_what_the_keys_have_reached(page: Any) -> None:
+    unfold(page, "levels")
+    first, second = (page.locator("#levels a.mark").nth(place) for place in (0, 1))
+    first.focus()
+    said = page.locator("#tip").inner_text()
+    first.hover()
+    second.hover()
+    assert page.locator("#tip").inner_text() != said
+    page.locator("h1").hover()
+    assert page.locator("#tip").inner_text() == said
+    first.blur()
     assert page.locator("#tip").is_hidden()
 
 

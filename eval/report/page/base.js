@@ -137,7 +137,7 @@ const report = (() => {
 
   // One box for what is said of a mark or a term, shown on hover and focus: beside a mark of a plot if there is room,
   // otherwise below. A page that scrolls under a resting pointer does not take the box from what keys have reached.
-  const tip = $("tip");
+  const tip = $("tip"), shows = new WeakMap();
   let told = null, byKeys = false;
   document.addEventListener("keydown", (event) => { byKeys = true; if (event.key === "Escape") tip.hidden = true; }, true);
   function place(node) {
@@ -159,10 +159,17 @@ const report = (() => {
       place(node);
     };
     const hide = () => { if (told === node) { told = null; tip.hidden = true; } };
+    const leave = () => {
+      if (told !== node) return;
+      const focused = document.activeElement?.matches(":focus-visible") ? shows.get(document.activeElement) : null;
+      if (focused) focused(); else hide();
+    };
+    shows.set(node, show);
     node.addEventListener("focus", show);
     node.addEventListener("pointerenter", () => { if (!byKeys) show(); });
     node.addEventListener("pointermove", () => { byKeys = false; if (told !== node) show(); });
-    for (const name of ["pointerleave", "blur"]) node.addEventListener(name, hide);
+    node.addEventListener("pointerleave", leave);
+    node.addEventListener("blur", hide);
     return node;
   }
 
