@@ -77,7 +77,8 @@ def percent_axis(axes: Axes, label: str, low: float = 0.0, high: float = 1.0) ->
     """Put ticks in percent on the horizontal axis, from ``low`` to ``high``."""
     axes.set_xlim(low, high)
     step = next(one for one in (0.25, 0.1, 0.05, 0.01) if high - low >= 2 * one or one == 0.01)
-    ticks = np.arange(np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9) + 1) * step
+    # Whole numbers, since the ceiling of a little less than 0 is a float that prints as -0.
+    ticks = np.arange(int(np.ceil(low / step - 1e-9)), int(np.floor(high / step + 1e-9)) + 1) * step
     axes.set_xticks(ticks, [f"{100 * tick:.0f}" for tick in ticks])
     axes.set_xlabel(label)
     axes.grid(axis="x", color=PALE, alpha=0.25, linewidth=0.7)

@@ -371,6 +371,16 @@ def test_a_report_below_a_file_is_refused(cli: Cli, phantom_run: Path, tmp_path:
     assert (code, out, "file: is a file" in err) == (2, "", True), err
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "labels"),
+    [(0.0, 1.0, ["0", "25", "50", "75", "100"]), (-0.25, 0.3, ["-25", "0", "25"]), (0.52, 0.75, ["60", "70"])],
+)
+def test_the_ticks_of_a_percent_axis_are_round_numbers_inside_it(low: float, high: float, labels: list[str]) -> None:
+    (axes,) = plot_style.figure(4, 2)[1]
+    plot_style.percent_axis(axes, "accuracy, %", low, high)
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == labels
+
+
 def test_dollars_in_a_model_s_name_are_no_formula_in_a_plot(
     cli: Cli, tiny_benchmark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
