@@ -18,7 +18,7 @@ LOWEST_TESTS := cli/cli files/fastcheck files/hostile files/locks heatmaps/heatm
 	review/import scoring/intervals scoring/grade
 FOLDERS := chexqa eval generators question_banks schemas
 
-.PHONY: help demo test test-long test-torch test-servers test-harnesses coverage lowest check format bench fuzz mutants phantom-1 open-1 graph docs clean
+.PHONY: help demo test test-long test-torch test-servers test-harnesses coverage lowest check format bench fuzz mutants phantom-1 open-1 graph pictures docs clean
 
 help:
 	@echo "make demo          run the whole chain on drawn phantoms (creates the environment first)"
@@ -37,6 +37,7 @@ help:
 	@echo "make phantom-1     make the frozen benchmark chexqa-phantom-1, and compare its hashes"
 	@echo "make open-1        make chexqa-open-1 of ChestX-Det: DATA=folder LUNGS=folder-or-csv"
 	@echo "make graph         print and draw which package imports which"
+	@echo "make pictures      make the pictures of docs/ anew (Chromium, LibreOffice, pdftoppm)"
 	@echo "make docs          build the pages of docs/ into build/docs"
 
 $(STAMP): pyproject.toml
@@ -152,6 +153,10 @@ open-1: $(STAMP)
 # The order of the packages, printed, and drawn into docs/import-graph.svg.
 graph: $(STAMP)
 	$(BIN)/python docs/import_graph.py
+
+# Every picture of the pages, of drawn phantoms. A screenshot needs Chromium, a printed sheet LibreOffice and pdftoppm.
+pictures: $(STAMP)
+	$(BIN)/python docs/pictures.py build/pictures/demo
 
 # The variable silences an announcement of the theme's makers; it changes nothing that is built.
 docs: graph

@@ -1,12 +1,8 @@
-"""Script that makes the pictures of the documentation: ``python docs/pictures.py BENCH REPORT CASE``.
+"""Script that makes every picture of the documentation: ``python docs/pictures.py FOLDER [NAME…]``.
 
-``BENCH`` is a benchmark of phantoms, and ``REPORT`` the report of a run; ``make demo`` makes both. The pictures are
-small files: at most 1,200 px wide, with few colours. Four pictures are not made by this script, only passed through
-:func:`write`:
-
-- ``report-page.png``: a screenshot, 1400 x 900 px, of the report on 14 simulated models (`benchmarks/report`);
-- ``review-page.png`` and ``review-edit.png``: screenshots of a review page, 1366 px wide;
-- ``review-sheet.png``: a row of a spreadsheet in LibreOffice.
+``make pictures`` runs this script. FOLDER holds what ``chexqa demo`` writes: phantoms, their benchmark and a report.
+The script makes the folder if it is missing. With a NAME, only the makers of these pictures run. The pictures are small
+files: at most 1,200 px wide, with few colours.
 """
 
 from __future__ import annotations
@@ -14,9 +10,11 @@ from __future__ import annotations
 import io
 import sys
 import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import screens
 from PIL import Image
 
 from chexqa.cli import contact_sheet
@@ -24,6 +22,7 @@ from chexqa.contract import benchmark
 
 OUT = Path(__file__).parent / "pictures"
 WIDTH, TILE, GAP = 1200, 392, 12
+CASE = "p000059"  # the case whose items are shown
 PLOTS = {"levels": "levels-end-to-end", "kinds": "kinds-end-to-end", "stages": "stages-end-to-end",
          "grid": "grid-end-to-end"}  # fmt: skip
 
@@ -41,15 +40,18 @@ def palette(picture: Image.Image) -> Image.Image:
     return out
 
 
-def write(picture: Image.Image, name: str, width: int = WIDTH) -> None:
+def write(picture: Image.Image, name: str) -> None:
     """Write the picture ``name.png`` in reduced size and with few colours."""
     small = picture.convert("RGB")
+    width = WIDTHS.get(name, WIDTH)
     small.thumbnail((width, 10 * width))
     small.quantize(palette=palette(small), dither=Image.Dither.NONE).save(OUT / f"{name}.png", optimize=True)
 
 
-def tiles(bench: benchmark.Benchmark, case_id: str) -> None:
-    """Write one picture for each role (radiograph, outline, points, options, grid), with a case's pictures in a row."""
+def tiles(demo: Path, _: Path) -> dict[str, Image.Image]:
+    """Return a picture for each role (radiograph, outline, points, options, grid): the case's pictures in a row."""
+    bench = benchmark.load(demo / "bench")
+    case_id = contact_sheet.find_case(bench, CASE)
     parts: dict[str, list[Image.Image]] = {}
     for item in bench.items:
         if item.case_id != case_id:
@@ -59,30 +61,62 @@ def tiles(bench: benchmark.Benchmark, case_id: str) -> None:
             tile.thumbnail((TILE, TILE))
             name = "options" if picture.role == "option" else picture.role
             parts.setdefault(name, []).append(tile)
-    for name, pictures in parts.items():
-        width = sum(tile.width for tile in pictures) + GAP * (len(pictures) - 1)
-        sheet, x = Image.new("RGB", (width, max(tile.height for tile in pictures)), "white"), 0
-        for tile in pictures:
-            sheet.paste(tile, (x, 0))
-            x += tile.width + GAP
-        write(sheet, name)
+    return {name: in_a_row(pictures) for name, pictures in parts.items()}
 
 
-def main(bench_folder: Path, report: Path, case: str) -> None:
-    """Write every picture that this script makes."""
+def in_a_row(pictures: Sequence[Image.Image]) -> Image.Image:
+    """Return pictures side by side on white."""
+    width = sum(tile.width for tile in pictures) + GAP * (len(pictures) - 1)
+    sheet, x = Image.new("RGB", (width, max(tile.height for tile in pictures)), "white"), 0
+    for tile in pictures:
+        sheet.paste(tile, (x, 0))
+        x += tile.width + GAP
+    return sheet
+
+
+def case_sheet(demo: Path, scratch: Path) -> dict[str, Image.Image]:
+    """Return the contact sheet of the case."""
+    contact_sheet.write_sheet(benchmark.load(demo / "bench"), CASE, scratch / "case.png")
+    return {"case": Image.open(scratch / "case.png")}
+
+
+def plots(demo: Path, _: Path) -> dict[str, Image.Image]:
+    """Return plots of the demo's report."""
+    folder = demo / "report" / "plots"
+    return {f"report-{name}": Image.open(folder / f"{plot}.png") for name, plot in PLOTS.items()}
+
+
+Maker = Callable[[Path, Path], Mapping[str, Image.Image]]
+# Each maker with the names of the pictures that it returns.
+MAKERS: dict[Maker, set[str]] = {
+    tiles: {"radiograph", "contour", "points", "options", "grid"},
+    case_sheet: {"case"},
+    plots: {f"report-{name}" for name in PLOTS},
+    screens.report: {"report-page"},
+    screens.review: {"review-page", "review-sheet"},
+    screens.redrawn: {"review-edit"},
+}
+WIDTHS = {"case": 760}
+
+
+def main(demo: Path, names: Sequence[str]) -> None:
+    """Write every picture, or those of these names; ``demo`` is the demo's folder."""
+    every = set().union(*MAKERS.values())
+    if unknown := set(names) - every:
+        sys.exit(f"There is no picture {', '.join(sorted(unknown))}; there are {', '.join(sorted(every))}.")
     OUT.mkdir(exist_ok=True)
-    bench = benchmark.load(bench_folder)
-    if not bench.is_phantom:
-        sys.exit("BENCH is not a benchmark of phantoms; the pictures of the documentation may show only phantoms.")
-    case_id = contact_sheet.find_case(bench, case)
-    tiles(bench, case_id)
-    with tempfile.TemporaryDirectory() as folder:
-        sheet = Path(folder) / "case.png"
-        contact_sheet.write_sheet(bench, case, sheet)
-        write(Image.open(sheet), "case", 760)
-    for name, plot in PLOTS.items():
-        write(Image.open(report / "plots" / f"{plot}.png"), f"report-{name}")
+    if not (demo / "report" / "index.html").exists():
+        screens.chexqa("demo", demo)
+    for maker, its_names in MAKERS.items():
+        if names and not its_names & set(names):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            made = maker(demo, Path(folder))
+            assert set(made) == its_names, f"{maker.__name__} made {sorted(made)}"
+            for name, picture in made.items():
+                write(picture, name)
+                print(OUT / f"{name}.png", flush=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])
+    main(Path(sys.argv[1]), sys.argv[2:])

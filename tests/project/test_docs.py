@@ -150,6 +150,14 @@ def test_pictures_are_small_and_say_that_they_are_phantoms() -> None:
     assert shown == set(sizes)
 
 
+def test_every_picture_is_made_by_the_script() -> None:
+    load(DOCS / "screens.py")
+    made: list[set[str]] = list(load(DOCS / "pictures.py").MAKERS.values())
+    names = set().union(*made)
+    assert len(names) == sum(map(len, made))
+    assert {f"{name}.png" for name in names} == {path.name for path in (DOCS / "pictures").iterdir()}
+
+
 def test_other_yaml_of_the_project_loads() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert {"cff-version", "message", "title", "authors"} <= set(citation)
