@@ -50,7 +50,7 @@ def steps(graded: Graded) -> list[Step]:
     people = f"{plural(len(patients), 'patient')}" if patients else "patients unknown"
     named = [f"{path.replace('_', ' ')}: {paths[path]:,}" for path in (*PATHS, "no path") if paths[path]]
     made = [
-        Step((f"Cases in the manifest that were usable or left out: {len(whole) + len(left_out):,}",)),
+        Step((f"Cases in the manifest, used or left out: {len(whole) + len(left_out):,}",)),
         Step((f"Cases in the benchmark: {counts['cases']:,} ({people})", *named, f"items: {counts['items']:,}"), told),
     ]
     asked = set(graded.grades["case_id"].unique().to_list())
@@ -70,7 +70,9 @@ def steps(graded: Graded) -> list[Step]:
 
 
 def _skipped(graded: Graded) -> dict[str, str]:
-    """Return why each case was left out of a task, keyed by its id in the source; empty without ``skipped.jsonl``."""
+    """Return the reason for which each case was left out, keyed by the case's id in its source; empty without
+    ``skipped.jsonl``.
+    """
     path = graded.benchmark.folder / SKIPPED
     try:
         rows = [record for _, record in read_jsonl(path, "skipped", graded.benchmark.folder)]

@@ -1,8 +1,7 @@
 """Checklist of journals for studies with language models: MI-CLEAR-LLM's six items and a reviewer's further questions.
 
-The entries are filled from run and benchmark. Facts that neither of the two has are listed as missing, so that the
-authors can add them. Sources: MI-CLEAR-LLM (Korean Journal of Radiology, 2024); STARD-AI and CLAIM for the flow of
-cases.
+The entries are filled from the runs and the benchmark. Facts that are in neither are listed as missing; the authors
+must add them. Sources: MI-CLEAR-LLM (Korean Journal of Radiology, 2024); STARD-AI and CLAIM for the flow of cases.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ from chexqa.files.terminal import PHANTOM_NOTICE, plural
 from chexqa.files.text import markdown
 
 MI_CLEAR = (
-    "1 models", "2 randomness", "3 prompts", "4 how prompts were put", "5 how prompts were developed",
+    "1 models", "2 randomness", "3 prompts", "4 how prompts were sent", "5 how prompts were developed",
     "6 independence of test data",
 )  # fmt: skip
-# Prevalences at which predictive values are stated, besides that of the benchmark.
+# Prevalences at which predictive values are computed.
 PREVALENCES = (0.01, 0.1, 0.3)
 
 
@@ -46,7 +45,7 @@ class Entry(NamedTuple):
 
 
 def mi_clear(graded: Graded) -> list[Entry]:
-    """Return the six items of MI-CLEAR-LLM, one entry for each fact, in the order of the items."""
+    """Return the entries on MI-CLEAR-LLM's six items, in the order of the items; an item may have several entries."""
     runs = [run for run in graded.runs if not run.about.get(ELSEWHERE)]
     made: list[Entry] = []
     made += [entry for run in graded.runs for name in run.models for entry in _model(run, name)]
@@ -92,7 +91,7 @@ def _randomness(run: Run) -> Iterator[Entry]:
         times = run.about["repeats"]
         asked = f"each question {plural(times, 'time')} in {plural(run.about['rotations'], 'order')} of its options"
         single = "with one reply to each question, variance from run to run is unknown; use --repeats"
-        known = f"{name}, {protocol_name(run)}: {decoding or 'no setting named'}; {asked}"
+        known = f"{name}, {protocol_name(run)}: {decoding or 'no decoding setting given'}; {asked}"
         lacks = ["the temperature, if the provider sets one" if "temperature" not in about["decoding"] else None,
                  single if times == 1 else None]  # fmt: skip
         yield Entry(MI_CLEAR[1], known, "; ".join(filter(None, lacks)) or None)
@@ -274,7 +273,8 @@ def files(graded: Graded, decisions: pl.DataFrame) -> dict[str, bytes]:
     notice = PHANTOM_NOTICE if graded.benchmark.is_phantom else None
     lines = ["# Reporting checklist", *(["", f"*{notice}*"] if notice else []), ""]
     lines += [
-        "Filled from runs and benchmark. Facts that neither has are in the last column; the authors must add them.",
+        "Filled from the runs and the benchmark. The last column lists facts that are in neither; the authors must add "
+        "them.",
         "",
     ]
     for title, entries in parts.items():

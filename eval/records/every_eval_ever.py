@@ -205,7 +205,7 @@ class _Writer:
             "additional_details": {
                 "protocol": self.run.about["protocol"], "condition": how.words or "none",
                 "question_bank": self.run.about["question_bank"]["hash"],
-                "decoding": ", ".join(f"{key}={value}" for key, value in sorted(decoding.items())) or "as it comes",
+                "decoding": ", ".join(f"{key}={value}" for key, value in sorted(decoding.items())) or "defaults",
             },
         }  # fmt: skip
 
