@@ -96,7 +96,9 @@ def answerers(runs: Iterable[Run]) -> dict[tuple[str, str], Answerer]:
 
 
 def turns_by_item(runs: Sequence[Run]) -> dict[str, list[tuple[Answerer, Turn]]]:
-    """Return each model's or reader's first answer, by item id; the letters that mark the answers give their order."""
+    """Return the first answer of each model and reader, keyed by item id and sorted by the letters that mark the
+    answers.
+    """
     found: dict[str, dict[tuple[str, str], Turn]] = {}
     for run in runs:
         for turn in run.counted_turns:

@@ -20,7 +20,7 @@ from chexqa.eval.places.target import Target
 from chexqa.files.seeds import stream
 from chexqa.imaging.read import Mask
 
-# The kinds of question on marks, with the answer form whose frame each proves.
+# The kinds of question on test markers, each with the answer form for which it proves the frame.
 KINDS = {"marker_point": "point", "marker_box": "box"}
 COUNT, ENOUGH, NEAR = 12, 11, 0.03
 WIDTH, HEIGHT = 1024, 832
@@ -59,8 +59,9 @@ def draw(seed: int, number: int) -> Mark:
 def is_found(form: str, shapes: Sequence[Shape], target: Target) -> bool:
     """Return True if the answered point or box (in pixels) is close enough to the test marker.
 
-    The x and the y of a point must each be within :data:`NEAR` of the pixel farthest inside the marker, near the corner
-    of the L. Each side of a box must be within this distance of the same side of the marker's box.
+    The largest allowed distance is :data:`NEAR` times the picture's longer side. It holds for x and for y between a
+    point and the pixel farthest inside the marker, which lies near the corner of the L. It also holds between each side
+    of a box and the same side of the marker's box.
     """
     if len(shapes) != 1:
         return False
@@ -91,8 +92,8 @@ def proof(
 ) -> Proof:  # fmt: skip
     """Return the verdict on a declared coordinate system; ``replies`` has None for a test marker without a reply.
 
-    ``read`` is a function that reads a reply in a given frame. It returns the shapes, or None if the reply has none in
-    this frame.
+    ``read`` is a function that reads a reply in a given frame. It returns the shapes, or None if the reply has no
+    shapes in this frame.
     """
     enough = ENOUGH * len(replies) / COUNT
     counts = {
