@@ -1,7 +1,7 @@
-"""Table of hits of one grid cell, by models, maps and readers: cells, points, boxes and maps all name a cell.
+"""Table of hit rates of models, maps and readers that each name one cell of the grid.
 
-A point names the cell in which it lies, and a box names the cell of its middle. The maximum of a localization map and
-the marks of a reader are answers to the grid's items.
+Answers to the grid's items name a cell directly. A point names the cell in which it lies, and a box names the cell of
+its middle. The maximum of a localization map and the marks of a reader are answers to the grid's items.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TURN = [*WHO, "repeat", "rotation", "item_id"]
 def kinds_of_one_cell(study: ScoredSample) -> list[str]:
     """Return the benchmark's kinds of question that are answered by a cell, a point or one box.
 
-    The result is empty if the benchmark has no questions on cells, or no other of these questions.
+    The result is empty if no kind is answered by a cell, or if no kind is answered by a point or a box.
     """
     asked = {item.kind for item in study.benchmark.items}
     kinds = {name: kind.form.name for name, kind in study.benchmark.kinds.items()
