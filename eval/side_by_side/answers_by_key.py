@@ -7,7 +7,7 @@ import polars as pl
 from chexqa.eval.scoring.outcomes import ANSWERED
 from chexqa.eval.scoring.sample import WHO, ScoredSample, ordered
 
-# The most different texts that the options of a kind may have; with more, a table of them tells little.
+# The largest number of different option texts of a kind; a table of more options tells little.
 MOST_OPTIONS = 8
 NO_ANSWER = "no answer"
 _TEXTS = ("model", "protocol", "kind", "key", "answer")
