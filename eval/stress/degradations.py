@@ -20,17 +20,17 @@ SEVERITIES = range(1, 6)
 
 _NOISE = (6.0, 12.0, 20.0, 30.0, 42.0)  # standard deviation in grey levels, at a grey level of 128
 _BLUR = (1.0, 2.0, 3.5, 5.0, 7.0)  # standard deviation in pixels
-_QUALITY = (50, 30, 18, 10, 5)  # of JPEG
-_SIDE = (640, 448, 320, 224, 160)  # longer side in pixels of a picture of 1024
+_QUALITY = (50, 30, 18, 10, 5)  # JPEG quality
+_SIDE = (640, 448, 320, 224, 160)  # longer side in pixels to which a picture of 1024 is shrunk
 _CONTRAST = (0.8, 0.62, 0.48, 0.35, 0.25)  # factor on differences from the mean
 # Width of the window and shift of its centre, as shares of the picture's range of grey levels.
 _WINDOW = ((0.92, 0.03), (0.84, 0.05), (0.76, 0.07), (0.68, 0.09), (0.6, 0.11))
-# Largest share of the lungs' pixels that a window makes black, and the same for white: lesions stay in the picture.
+# Largest share of the lungs' pixels that a window makes black, and the same for white, so that lesions stay visible.
 _CLIPPED = (0.002, 0.004, 0.006, 0.008, 0.01)
 _SHUT = (0.25, 0.5, 0.7, 0.85, 1.0)  # share of the way from the border to the lungs that a collimator covers
 _AROUND = 0.03  # free margin around the lungs, as a share of the longer side
 _WORDS = ("PORTABLE", "SUPINE", "ERECT", "AP", "SEMI-ERECT", "110 KV")
-_LETTER = (0.7, 0.9, 1.2, 1.5, 1.9)  # size of letters; one word more at each severity
+_LETTER = (0.7, 0.9, 1.2, 1.5, 1.9)  # scale of the letters; each severity also has one more word
 
 
 def noise(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask | None) -> Gray:
@@ -106,7 +106,7 @@ def collimation(image: Gray, severity: int, rng: np.random.Generator, lungs: Mas
         low, high = max(held[0] - margin, 0.0), min(held[-1] + margin, length - 1.0)
         place = np.arange(length, dtype=np.float32)
         outside = np.maximum((low - place) / max(low, 1.0), (place - high) / max(length - 1 - high, 1.0))
-        # 0 at the lungs, 1 at the border; covered beyond 1 - share, and darker on the way there.
+        # ``outside`` is 0 at the lungs and 1 at the border. The picture is darker up to ``edge``, and covered beyond.
         edge = max(1 - share, 0.02)
         fades.append(np.clip(1 - np.maximum(outside, 0) / edge, 0, 1) ** 0.5)
     light = np.minimum(fades[0][:, None], fades[1][None, :])
