@@ -28,19 +28,20 @@ from chexqa.stats import TAIL
 
 MOST_LAPSES = 0.06
 LEAST_OBSERVATIONS = 200
-# A threshold lies at most this factor outside the tested depths.
+# The fit searches thresholds up to this factor outside the tested depths.
 _OUTSIDE = 16.0
 _SLOPES = (0.3, 6.0)
 _BIASES = (-4.0, 4.0)
 _STARTS = 9  # thresholds tried first
 _FIRST_SLOPES = (0.7, 1.5, 3.0)
-# Fisher scoring: its largest number of rounds and of halvings of a step, its largest step, the gain at which it ends.
+# Fisher scoring: largest number of rounds, largest number of halvings of a step, largest step, least gain of a round,
+# and the ridge added to the information.
 _ROUNDS, _HALVINGS, _MOST_STEP, _LEAST_GAIN, _RIDGE = 60, 12, 1.0, 1e-6, 1e-6
-_FIRST_STEP = 0.2  # of the logarithm of a threshold, in the search for an end of its interval
+_FIRST_STEP = 0.2  # first step on the log of a threshold in the search for an end of its interval
 # Lapse rates at which the likelihood of each task is computed.
 LAPSES = np.linspace(0, MOST_LAPSES, 7)
 _NOTHING = np.zeros(len(LAPSES))
-_EXACT = 0.005  # of an interval's end, as a fraction of the threshold
+_EXACT = 0.005  # precision of an interval's end, as a fraction of the threshold
 
 
 class Threshold(NamedTuple):
@@ -67,7 +68,7 @@ def fit(tasks: Mapping[str, Task]) -> dict[str, Threshold]:
     between 0 and :data:`MOST_LAPSES`.
     """
     used = {name: _Model(task) for name, task in tasks.items() if _can_be_fitted(task)}
-    # Given the lapse rate the tasks are independent, so the other tasks matter by their likelihood at each rate alone.
+    # Given the lapse rate the tasks are independent, so only the likelihood of the other tasks at each rate matters.
     at_lapses = {name: model.over_lapses() for name, model in used.items()}
     found = {}
     for name, model in used.items():
@@ -195,8 +196,8 @@ class _Model:
         return ends[0], ends[1]
 
     def _inflation(self, best: Floats) -> float:
-        """Return the factor, at least 1, by which the threshold's variance grows because answers of a patient are
-        alike.
+        """Return the factor, at least 1, by which the threshold's variance grows because answers on the same patient
+        are correlated.
         """
         free = np.flatnonzero((best > self.low + 1e-6) & (best < self.high - 1e-6))
         free = free[free < LAPSE]

@@ -19,12 +19,12 @@ COLUMNS: dict[str, str] = {
     "criterion": "normal quantile of the share of fitting outlines that were called fitting; above 0, the model tends "
     "to call outlines fitting",
     "threshold": "depth of the error in pixels (of 1024) at which d' is 1 (contour evaluation), or at which the share "
-    "of right responses is halfway between guessing and the best that can be reached; empty outside the tested depths; "
-    "an empty end means that the interval is open there",
+    "of right responses is halfway between guessing and the best that can be reached; the threshold or an end of its "
+    "interval is empty where it lies outside the tested depths",
     "reads": "the threshold as text; outside the tested depths, the nearest tested depth with < or >",
     "reads_between": "the threshold's 95 % interval as text",
-    "threshold_mm": "the threshold in millimetres by the pixel spacing that the cases give (at the detector if the "
-    "radiograph gives no other); empty if the spacing of a radiograph is not known",
+    "threshold_mm": "the threshold in millimetres, from the pixel spacing of the cases (the spacing at the detector if "
+    "a radiograph has no other); empty if the spacing of a radiograph is unknown",
     "stress": "noise, blur, jpeg, resolution, contrast, window, collimation, marker: how the radiograph was degraded; "
     "wording: the question in other words of the same meaning; history: one line of false history before the question",
     "strength": "1 (slight) to 5 (strong); a letter for another wording",

@@ -23,9 +23,9 @@ Floats = npt.NDArray[np.floating]
 Ints = npt.NDArray[np.integer]
 Bools = npt.NDArray[np.bool_]
 
-FOUR = 0.25  # share right of guesses among four pictures
+FOUR = 0.25  # share of guesses among four pictures that are right
 _LOG_2 = np.log(2)
-_LARGEST_LOG = 25.0  # of a strength
+_LARGEST_LOG = 25.0  # largest logarithm of a strength
 _LEAST = 1e-7  # smallest distance of a probability from 0 and 1
 # Indices of a task's parameters: log threshold, log slope, criterion or log odds of the floor, and lapse.
 THRESHOLD, SLOPE, BIAS, LAPSE = range(4)
@@ -51,8 +51,8 @@ class Task(NamedTuple):
 def task_of(form: Form, depth: Floats, response: Bools, cluster: Ints) -> Task:
     """Return the observations of a task; ``depth`` is above 0, or NaN if there is no error.
 
-    One observation without an error is added, whose response counts half as yes and half as no. So a model without
-    false alarms has a threshold too. This observation belongs to no patient (cluster -1). It is not added to the task
+    One observation without an error is added, so that a model without false alarms has a threshold too. Its response
+    counts half as yes and half as no, and it belongs to no patient (cluster -1). It is not added to the task
     ``choice``.
     """
     logs = np.log(depth)
@@ -64,9 +64,9 @@ def task_of(form: Form, depth: Floats, response: Bools, cluster: Ints) -> Task:
 
 
 def pooled(task: Task) -> Task:
-    """Return the task with one observation in place of all those that have no error.
+    """Return the task with all observations without an error merged into one.
 
-    It has their total weight and belongs to no patient.
+    The merged observation has their total weight and their mean response, and belongs to no patient.
     """
     alone = ~task.has_error
     weight = float(task.weight[alone].sum())
