@@ -52,7 +52,7 @@ def add(folder: Path, graded: Graded, added: str, by: str | None, title: str | N
 def remove(folder: Path, model: str, protocol: str | None, added: str | None) -> Record:
     """Remove one entry of a model from a leaderboard, and return this entry.
 
-    Raise ``InputError`` unless exactly one entry has the given model, protocol and date. Raise it also if this entry is
+    Raise ``InputError`` if no entry or more than one entry has the given model, protocol and date, or if the entry is
     the leaderboard's only one.
     """
     if not (folder / INDEX).is_file():

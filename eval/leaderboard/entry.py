@@ -26,8 +26,8 @@ SCORES = (*LEVELS, MEAN, GRID)
 def entries_of(graded: Graded, added: str, by: str | None) -> list[Record]:
     """Return an entry for each model and protocol of graded runs; ``added`` is a date such as ``2026-01-31``.
 
-    Raise ``InputError`` for a model that did not finish, or that was asked only a part of a task's items, since only
-    complete runs can be compared.
+    Raise ``InputError`` for a model that did not finish, that was asked only a part of a task's items, or that was
+    asked items several times.
     """
     made = []
     for group in groups(graded):

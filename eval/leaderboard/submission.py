@@ -22,7 +22,7 @@ class Submission:
 def check_predictions(path: Path, benchmark: Benchmark) -> Submission:
     """Return how many items each model of the file answers, and which models lack items.
 
-    Raise ``InputError`` that names an invalid line.
+    Raise ``InputError`` for an invalid line; the message names the line.
     """
     runs = read_predictions(path, benchmark)
     found, problems = [], []
