@@ -1,6 +1,6 @@
 """Results on the terminal: tables in percent, readable at a width of 80 columns.
 
-Below each accuracy are its interval and its chance.
+Below each number is its interval. The last rows of a table give chance and other references.
 """
 
 from __future__ import annotations
@@ -171,7 +171,9 @@ def _facts(table: pl.DataFrame, *keys: str) -> dict[tuple[object, ...], Row]:
 
 
 def _headline(part: Frames) -> Table:
-    """Return the table of corrected levels and hit rate, with letters shared by models that cannot be told apart."""
+    """Return the table of levels, corrected for chance, and of the grid's hit rate; models that cannot be told apart
+    share a letter.
+    """
     rows = _index(part["levels"], "model", "level")
     cells = _index(part["grid"].filter(pl.col("finding") == MACRO), "model")
     unread = any(row["answered"] not in (None, 1) for row in part["levels"].to_dicts())
@@ -358,9 +360,9 @@ def _grid(grid: pl.DataFrame, others: list[Record]) -> Table:
     misses = ["partial\nhit", "wrong\nplace", "wrong\nanatomy", "place\nunknown", "no\nanswer"]
     facts = _facts(grid, "finding")[MACRO,]
     note = (
-        f"{_attainable(facts)}Covered: the covered share of the chosen cell divided by that of the best cell. "
-        f"Wrong place: a miss "
-        f"in anatomy that is plausible for the finding. Wrong anatomy: a miss outside it. {_OTHERS_NOTE} {UNDER}"
+        f"{_attainable(facts)}Covered: the share of the chosen cell that the lesion covers, divided by the same share "
+        "of the best cell. Wrong place: a miss in anatomy that is plausible for the finding. Wrong anatomy: a miss "
+        f"outside that anatomy. {_OTHERS_NOTE} {UNDER}"
     )
     if others:
         note += (
@@ -384,7 +386,7 @@ def _attainable(facts: Row) -> str:
     """Return text with the numbers of items and of items with a hit cell; empty if models differ in one of them."""
     if None in (facts["items"], facts["attainable"]):
         return ""
-    return f"{plural(int(str(facts['items'])), 'item')}; in {facts['attainable']} of them some cell is a hit. "
+    return f"{plural(int(str(facts['items'])), 'item')}; in {facts['attainable']} of them at least one cell is a hit. "
 
 
 def _agreement(table: pl.DataFrame, kinds: Mapping[str, Kind]) -> Iterable[Table]:

@@ -1,4 +1,4 @@
-"""Choice of the tables on the terminal: some are always printed, all others only if the user names them."""
+"""Choice of the tables on the terminal: those that the user names, or a first set if none is named."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chexqa.eval.report.write import Frames
 from chexqa.eval.tables.all_tables import Group
 
 ALL = "all"
-# Tables that are printed without being named: the scores, and answers to options or runs of a special sort.
+# Tables that are printed if none is named: the main scores, and tables that only certain options or runs fill.
 FIRST = ("headline", "places", "where", "random_readers", "readers", "grounding", "powered", "plan")
 NAMES = (
     "headline", "accuracy", "drops", "states", "depth", "stages", "decisions", "kinds", "grid", "places", "where",
@@ -45,9 +45,9 @@ def show(group: Group, out: Console, named: Collection[str] = ()) -> None:
 
 
 def _of_models(frames: Frames) -> Iterator[tuple[str, Table]]:
-    """Yield each table that compares models with its name.
+    """Yield the name and the table of each comparison of models, and of the plan.
 
-    The tables compare them with readers, on altered pictures, with each other and without pictures, and show the plan.
+    The tables compare models with readers, with each other, on altered pictures and without pictures.
     """
     for name, tables in (
         ("random_readers", display_readers.random_tables(frames)),

@@ -24,7 +24,7 @@ from chexqa.files.terminal import Name, plural
 
 
 def plain_table(title: str, first: str, heads: Sequence[str], note: str = "") -> Table:
-    """Return an empty table with a column for names and a column for each heading; five or more stand closer."""
+    """Return an empty table with a column for names and a column for each heading; five or more columns stand closer."""
     gap = 1 if len(heads) < 5 else 0
     table = Table(
         title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False,
@@ -60,11 +60,11 @@ def _parts(table: Table, out: Console) -> list[Table]:
         max(Measurement.get(out, out.options, cell).maximum for cell in (column.header, *column.cells))
         for column in table.columns
     ]
-    gap = table.padding[1] + 1  # and the blank between two columns
+    gap = table.padding[1] + 1  # padding, and the blank between two columns
     name = min(name, table.columns[0].max_width or name)
     needed = [max(width, one.min_width or 0) + gap for width, one in zip(widths, table.columns[1:], strict=True)]
     room, count = out.width - name, len(needed)
-    # As few parts of about the same number of columns as fit.
+    # The fewest parts that fit, each with about the same number of columns.
     for most in range(count, 0, -1):
         size = -(-count // -(-count // most))
         ends = [*range(0, count, size), count]

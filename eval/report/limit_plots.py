@@ -23,7 +23,7 @@ from chexqa.eval.thresholds.observations import TASKS
 
 _TICKS = (1, 2, 5, 10, 20, 50, 100)
 _MODEL, _READER = ("#0072b2", "o"), ("#d55e00", "D")
-_OPEN = 1.25  # factor outside the tested depths at which a threshold without a number is drawn
+_OPEN = 1.25  # a threshold outside the tested depths is drawn this factor beyond the outermost depth
 
 
 def thresholds(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:

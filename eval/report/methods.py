@@ -103,7 +103,7 @@ def _model(run: Run, name: str) -> str:
     days = sorted({turn.started[:10] for turn in turns})
     answered = sorted({turn.provider_model for turn in turns if turn.provider_model})
     decoding = (
-        ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in about["decoding"].items()) or "as it comes"
+        ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in about["decoding"].items()) or "default decoding"
     )
     when = "not asked" if not days else f"asked on {days[0]}" if len(days) == 1 else f"asked {days[0]} to {days[-1]}"
     says = f", which called itself {', '.join(answered[:3])}" if answered and answered != [about["litellm"]] else ""
@@ -112,9 +112,9 @@ def _model(run: Run, name: str) -> str:
 
 def _states() -> str:
     return (
-        "An answer was read where a reply last announced one, never from prose. Replies that were unparsed, "
-        "truncated, refused or empty, and prompts longer than the context, count as not correct. A model with "
-        "unfinished items has no headline number."
+        "An answer was read where a reply last announced one, or from a reply that was nothing but the answer; other "
+        "prose was not read. Replies that were unparsed, truncated, refused or empty, and prompts longer than the "
+        "context, count as not correct. A model with unfinished items has no headline number."
     )
 
 
@@ -128,7 +128,7 @@ def _statistics(clusters: str) -> str:
         "sum(a - c) / sum(1 - c), with accuracy a and chance c of each item, and averaged over the kinds "
         "of a level. Cardiomegaly has no semantic items and is left out of comparisons of levels. "
         f"Differences between models were tested by {DRAWS:,} sign flips of the "
-        f"differences of {clusters}, with Holm's correction for one family of tests named in advance: every pair of "
+        f"{clusters}' differences, with Holm's correction for one family of tests named in advance: every pair of "
         "models on each level and on the mean of levels, and medical against general models on the same scores. All "
         "other comparisons are exploratory."
     )

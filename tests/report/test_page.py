@@ -177,7 +177,7 @@ def test_the_first_screen_says_who_was_asked_and_who_is_best(page: Any, report: 
     assert f"exploratory tests, not corrected: p < 0.05 against {low} of {tests.height}" in best
     legend = page.locator(".legend").inner_text()
     assert "0 is guessing, 100 is all right" in legend
-    assert "Whether models look at the lesion was not tested" in legend
+    assert "Grounding (do answers follow the lesion?) was not tested" in legend
     page.focus("#s-protocol")
     assert "the model's earlier answers stay" in page.locator("#tip").inner_text()
     assert re.search(r"Stage with the largest loss: \w+ \(\d models?\)", page.locator("#stops").inner_text())
@@ -458,7 +458,7 @@ def test_two_models_are_compared_on_the_same_items(page: Any, report: Path) -> N
     )  # fmt: skip
     assert drawn == grey.height
     page.select_option("#s-score", "plain")
-    assert "(as always, whatever the switches)" in page.locator("#compare .content").inner_text()
+    assert "(the switches do not change this)" in page.locator("#compare .content").inner_text()
     assert "(tested: corrected for chance, all questions)" in page.locator(".best").inner_text()
     page.select_option("#s-score", "corrected")
     assert "(tested: corrected for chance, all questions)" not in page.locator(".best").inner_text()

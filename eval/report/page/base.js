@@ -84,7 +84,7 @@ const report = (() => {
     return "gallery.html#" + parts.toString();
   }
 
-  // A link to the gallery that is followed takes the view along, so that the gallery leads back to it.
+  // A followed link to the gallery gets the view in its address, so that the gallery can lead back to the same view.
   for (const name of ["click", "auxclick"]) document.addEventListener(name, (event) => {
     const link = event.target.closest('a[href^="gallery.html"]');
     if (!link) return;
@@ -96,12 +96,13 @@ const report = (() => {
     link.setAttribute("href", String(parts) ? `${page}#${parts}` : page);
   }, true);
 
-  // Names of scores for a measure under the switches.
+  // The column of scores that the switches choose.
   function measure() {
     const stem = view.score === "plain" ? "accuracy" : "corrected";
     return view.answers === "answered" ? `${stem}_answered` : stem;
   }
-  // The measure that a table has: without a corrected score among answered questions, their accuracy.
+  // The column of scores to show from a table that may lack the chosen column: then accuracy among answered questions, or
+  // the first column.
   const measureOf = (columns) => (columns.includes(measure()) ? measure() : view.answers === "answered" && columns.includes("accuracy_answered") ? "accuracy_answered" : columns[0]);
   const scoreWords = () => (view.score === "plain" ? "accuracy" : "score corrected for chance") + (view.answers === "answered" ? " among answered questions" : "");
   const isShown = (name) => view.others === "with" || about(name).role === "model";
@@ -135,8 +136,8 @@ const report = (() => {
   // A narrow window, in which wide plots are drawn with fewer units so that their text stays readable.
   const narrow = window.matchMedia("(max-width: 760px)");
 
-  // One box for what is said of a mark or a term, shown on hover and focus: beside a mark of a plot if there is room,
-  // otherwise below. A page that scrolls under a resting pointer does not take the box from what keys have reached.
+  // One box with the explanation of a mark or a term, shown on hover and focus: beside a mark of a plot if there is room,
+  // otherwise below. If the page scrolls under a resting pointer, the box stays with the mark that keys have reached.
   const tip = $("tip"), shows = new WeakMap();
   let told = null, byKeys = false;
   document.addEventListener("keydown", (event) => { byKeys = true; if (event.key === "Escape") tip.hidden = true; }, true);
@@ -180,7 +181,7 @@ const report = (() => {
   }
   const sentence = (text) => text[0].toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
 
-  // Arrow keys go from mark to mark; one mark of a plot is reached by the tabulator.
+  // Arrow keys go from mark to mark; the Tab key reaches one mark of each plot.
   function rove(container) {
     const marks = () => [...container.querySelectorAll("[data-mark]")];
     marks().forEach((mark, place) => mark.setAttribute("tabindex", place ? "-1" : "0"));

@@ -19,7 +19,7 @@ const comparing = (() => {
     report.change(next);
   }
 
-  // The pair's rows of a table, turned round where the table has the pair the other way.
+  // The pair's rows of a table; differences change their sign if the table has the two models in the other order.
   function turned(name, a, b) {
     const swap = (row) => ({ ...row, difference: row.difference === null ? null : -row.difference, difference_low: row.difference_high === null ? null : -row.difference_high,
       difference_high: row.difference_low === null ? null : -row.difference_low, only_a: row.only_b, only_b: row.only_a });
@@ -33,7 +33,7 @@ const comparing = (() => {
 
   function show() {
     const [a, b] = pair();
-    if (!b) return [make("p", {}, "Another model is needed to compare with.")];
+    if (!b) return [make("p", {}, "Only one model was asked; a comparison needs two.")];
     const tested = turned("pairs", a, b), parts = turned("differences", a, b);
     const bar = make("p", { class: "picker" }, select("a", a), " ", select("b", b), " ",
       make("button", { type: "button", onclick: () => report.change({ a: b, b: a }) }, "exchange"));
@@ -49,10 +49,10 @@ const comparing = (() => {
     const panel = (title, list) => (list.length ? dots({ title, rows: list, from: -scale, to: scale, marks: [[0, "equal"]] }) : null);
     const verdict = tested.find((one) => one.score === data.overall), whole = parts.find((one) => one.dimension === "all");
     const said = [];
-    if (verdict) said.push(`On the mean of levels, corrected for chance, of all questions asked${report.measure() === "corrected" ? "" : " (as always, whatever the switches)"}, ${a} minus ${b} is ${number(verdict.difference)} points ${interval(verdict.difference_low, verdict.difference_high)}: ${verdict.verdict === "not settled" ? "not settled after Holm's correction, which the interval has not (neither a difference nor equality is shown)" : verdict.verdict ?? (verdict.p === null ? "not tested" : `p ${number(verdict.p, "p")} in an exploratory test, not corrected`)}.`);
-    if (whole) said.push(` With the same ${plural(whole.items, "item")}, every one counted once: ${number(whole.difference)} points ${interval(whole.difference_low, whole.difference_high)}.`);
-    const colours = tested.some((one) => one.verdict) ? "Blue (A better) or orange (B better): the verdict is “different” after Holm's correction, or, where there is no verdict, the interval is off 0. Intervals have no such correction, so a grey level may have an interval off 0." : "Blue (A better) or orange (B better): the interval, not corrected for the number of comparisons, is off 0.";
-    return [bar, make("p", {}, ...said), figure(`${a} minus ${b}, points, with 95 % intervals; to the right of the dashed line A is better. ${tested.some((one) => one.verdict) ? "Levels are tested with Holm's correction, the grid without it" : "Levels and grid are tested without correction: these tests are not among those named in advance"}; kinds and findings are shares of right answers and not tested. ${colours}`,
+    if (verdict) said.push(`On the mean of levels, corrected for chance and over all questions asked${report.measure() === "corrected" ? "" : " (the switches do not change this)"}, ${a} minus ${b} is ${number(verdict.difference)} points ${interval(verdict.difference_low, verdict.difference_high)}: ${verdict.verdict === "not settled" ? "not settled after Holm's correction: neither a difference nor equality is shown (the interval is not corrected)" : verdict.verdict ?? (verdict.p === null ? "not tested" : `p ${number(verdict.p, "p")} in an exploratory test, not corrected`)}.`);
+    if (whole) said.push(` With the same ${plural(whole.items, "item")}, each counted once: ${number(whole.difference)} points ${interval(whole.difference_low, whole.difference_high)}.`);
+    const colours = tested.some((one) => one.verdict) ? "Blue: A is better; orange: B is better. The colour follows the verdict “different” after Holm's correction or, without a verdict, an interval that excludes 0. Intervals are not corrected, so the interval of a grey level may exclude 0." : "Blue: A is better; orange: B is better. The colour follows an interval that excludes 0 and is not corrected for the number of comparisons.";
+    return [bar, make("p", {}, ...said), figure(`${a} minus ${b}, points, with 95 % intervals; to the right of the dashed line A is better. ${tested.some((one) => one.verdict) ? "Levels are tested with Holm's correction, the grid without it" : "Levels and grid are tested without correction: these tests were not named in advance"}; kinds and findings are shares of right answers and not tested. ${colours}`,
       panel("levels, corrected for chance; grid", scored), panel("kinds, share right", by("kind")), panel("findings, share right", by("finding"))), overlap(a, b, parts, whole)];
   }
 
@@ -63,9 +63,9 @@ const comparing = (() => {
     const choice = { both: { right: [a, b] }, only_a: { right: a, wrong: b }, only_b: { right: b, wrong: a }, neither: { wrong: [a, b] } };
     const bars = parts.map((one) => ({ label: one.dimension === "all" ? "all items" : words(one.group), parts: GROUPS.map(([name, label, tone]) => [one[name], label, tone,
       { protocol: view.protocol, ...choice[name], ...(one.dimension === "all" ? {} : { [one.dimension]: one.group }) }]) }));
-    const links = make("ul", { class: "counts" }, ...GROUPS.map(([name, label]) => make("li", {}, make("a", { href: gallery({ protocol: view.protocol, ...choice[name] }) }, `${plural(whole[name], "item")} ${{ both: "both have right", only_a: `only ${a} has right`, only_b: `only ${b} has right`, neither: "neither has right" }[name]}`))),
-      make("li", {}, make("a", { href: gallery({ protocol: view.protocol, models: "all_right" }) }, `${plural(whole.every, "item")} every model has right`)));
-    return make("figure", {}, make("figcaption", {}, "Items by the models that have them right; a click opens these items in the gallery."), links, key(GROUPS.map(([, label, tone]) => [label, tone])), make("div", { class: "panels" }, stacks({ title: "items of all, each level, kind and finding", rows: bars })));
+    const links = make("ul", { class: "counts" }, ...GROUPS.map(([name, label]) => make("li", {}, make("a", { href: gallery({ protocol: view.protocol, ...choice[name] }) }, `${plural(whole[name], "item")} ${{ both: "that both have right", only_a: `that only ${a} has right`, only_b: `that only ${b} has right`, neither: "that neither has right" }[name]}`))),
+      make("li", {}, make("a", { href: gallery({ protocol: view.protocol, models: "all_right" }) }, `${plural(whole.every, "item")} that every model has right`)));
+    return make("figure", {}, make("figcaption", {}, "Items by the models that have them right; a click opens these items in the gallery."), links, key(GROUPS.map(([, label, tone]) => [label, tone])), make("div", { class: "panels" }, stacks({ title: "all items, and the items of each level, kind and finding", rows: bars })));
   }
 
   return { show, pair };

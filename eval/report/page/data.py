@@ -35,7 +35,7 @@ PROTOCOLS = {
     "end_to_end": "Each case is one conversation; the model's earlier answers stay as they are.",
     "oracle_passed": "Each case is one conversation; a wrong stage's answers are replaced by the right ones before the "
     "next stage.",
-    "oracle_stated": "Each case is one conversation; after a wrong stage the next question first says what was right.",
+    "oracle_stated": "Each case is one conversation; after a wrong stage the next question states the right answer.",
     "independent": "Each question is asked alone, without earlier questions and answers.",
 }
 _KINDS_OF_READERS = ("reader/", "readers/")
@@ -44,7 +44,7 @@ _KINDS_OF_READERS = ("reader/", "readers/")
 def page_data(benchmark: Benchmark, frames: Frames, domains: Mapping[str, str]) -> dict[str, Any]:
     """Return the object that the page's scripts read.
 
-    ``domains`` gives ``general``, ``medical`` or ``baseline``, keyed by known models.
+    ``domains`` has ``general``, ``medical`` or ``baseline`` for each known model, keyed by the model's name.
     """
     models = frames["states"]["model"].unique(maintain_order=True).to_list()
     shown = {name: table for name, table in frames.items() if table.height}

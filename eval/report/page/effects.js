@@ -1,5 +1,5 @@
 "use strict";
-// Plots of answers abstained, of places by coordinates, and of what answers depend on besides the radiograph.
+// Plots of abstentions, of places by coordinates, and of influences on answers other than the radiograph.
 const effects = (() => {
   const { data, make, view, order, number, interval, words } = report;
   const { figure, dots, heat, stacks, key } = plots;
@@ -7,28 +7,28 @@ const effects = (() => {
   const byModel = (list) => new Map(list.map((row) => [row.model, row]));
   const models = (list) => order().filter((model) => list.some((row) => row.model === model));
 
-  // How often models abstain, and whether they are right more often when they do not.
+  // How often models abstain, and how often their other answers are right.
   function abstained() {
     const list = shown("abstention").filter((row) => row.level === data.all_answers), of = byModel(list);
     if (!list.length) return null;
     const panel = (title, column, more) => dots({ title,
       rows: models(list).map((model) => line(model, of.get(model), column, null, more(of.get(model)))) });
-    return figure("Answers abstained, where a model was allowed to abstain. An abstention counts as not right in every other plot.",
+    return figure("Abstentions, where a model was allowed to abstain. An abstention counts as not right in every other plot.",
       panel("abstained, % of all questions", "abstained", () => []),
       panel("right, % of the questions answered", "accuracy_kept", (row) => [`Right of all questions: ${number(row.accuracy_all)} %`]),
-      panel("changed, % of the answers without the permission", "changed", () => []));
+      panel("changed by the permission, %", "changed", () => []));
   }
 
   const ENDS = [["right_present", "right place", "right"], ["misplaced", "wrong place", "wrong"], ["missed", "answered “nowhere”", "s5"], ["unread", "no readable answer", "s7"]];
 
-  // Net scores of places, and what became of the findings that are present.
+  // Net scores of places, and the answers about findings that are present.
   function places() {
     const list = shown("places");
     if (!list.length) return [];
     const kinds = unique(list.map((row) => row.kind)), choice = (kind) => ({ kind });
     const net = kinds.map((kind) => {
       const own = list.filter((row) => row.kind === kind && row.finding === data.macro), of = byModel(own);
-      return dots({ title: words(kind), from: -0.2, marks: [[0, "no score"]], rows: models(own).map((model) => {
+      return dots({ title: words(kind), from: -0.2, marks: [[0, "always nowhere"]], rows: models(own).map((model) => {
         const row = of.get(model);
         return line(model, row, "net", choice(kind), [`Present: ${number(row.right_present)} % right; absent: ${number(row.placed_absent)} % with a place`, row.net === null ? `Coordinate system: ${row.frame ?? "not proved"}` : ""]);
       }) });
@@ -39,7 +39,7 @@ const effects = (() => {
         Math.round(own.filter((row) => row.model === model).reduce((sum, row) => sum + row.present * (row[column] ?? 0), 0)), label, tone, { protocol: view.protocol, model, kind }]) })) }) : null;
     }).filter(Boolean);
     return [figure("Net score, points: present findings with a right place minus absent findings with any place; mean of findings. No number: the coordinate system is not proved.", ...net),
-      ended.length ? make("figure", {}, make("figcaption", {}, "What became of the findings that are present."), key(ENDS.map(([, label, tone]) => [label, tone])), make("div", { class: "panels" }, ...ended)) : null];
+      ended.length ? make("figure", {}, make("figcaption", {}, "Answers about the findings that are present."), key(ENDS.map(([, label, tone]) => [label, tone])), make("div", { class: "panels" }, ...ended)) : null];
   }
 
   // What is lost without the radiograph, and how much answers depend on the order of options and on chance.
@@ -64,7 +64,7 @@ const effects = (() => {
     return [...found, ...favoured()];
   }
 
-  // Whether one model chooses some positions of the options more often than they are right.
+  // How much more often one model chooses each position of the options than it is right.
   function favoured() {
     const model = picked(), list = shown("positions").filter((row) => row.model === model && row.bias !== null);
     if (!list.length) return [];

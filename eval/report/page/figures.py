@@ -28,7 +28,7 @@ class Plot:
 
 
 def protocols(frames: Frames) -> list[str]:
-    """Return the protocols that have scores of levels or of the grid task, in the order of the tables' rows."""
+    """Return the protocols of the runs, in the order of the tables' rows."""
     return list(dict.fromkeys([*frames["states"]["protocol"].to_list()]))
 
 

@@ -4,7 +4,7 @@ const leaderboard = (() => {
   const { data, make, draw, rows, about, view, here, order, measure, number, estimate, interval, gallery, tell, term, words, unit } = report;
   const WIDTH = 100, HEIGHT = 18;
 
-  // A number of a model: value, interval, chance and what stands behind it. Null if the model was not asked.
+  // A model's number: value, interval, chance, and the choice of items behind it. Null if the model was not asked.
   function entry(row, column, chance, choice, label, more = []) {
     if (!row) return null;
     return { value: row[column], low: row[`${column}_low`], high: row[`${column}_high`], chance, row, choice, label, column, more };
@@ -90,8 +90,8 @@ const leaderboard = (() => {
     }
     const rank = new Map();
     models.filter((model) => about(model).role === "model" && ranking?.of(model)?.value != null).forEach((model, place) => rank.set(model, place + 1));
-    const heads = [["rank", "#", "place by the mean of levels, as the switches say; baselines and readers have none"], ["model", "model", data.terms.model],
-      ...(sorts ? [["domain", "domain", "medical: trained for medicine; general: not; baseline: a rule that needs no model; reader: a person"]] : []),
+    const heads = [["rank", "#", "rank by the mean of levels under the chosen switches; baselines and readers have none"], ["model", "model", data.terms.model],
+      ...(sorts ? [["domain", "domain", "medical: trained for medicine; general: not trained for medicine; baseline: a rule that needs no model; reader: a person"]] : []),
       ...shown.map((column) => [column.name, column.label, column.meaning]),
       ...(lettered ? [["letters", "letters", `on the mean of levels, corrected for chance: ${data.terms.letters}`]] : []),
       ...(priced ? [["cost", "$/1000", data.terms["cost per 1000 usd"]]] : [])];
@@ -113,7 +113,7 @@ const leaderboard = (() => {
   function exploratory(score, first) {
     const tests = rows("pairs").filter((row) => here(row) && row.score === score && [row.model_a, row.model_b].includes(first) && row.p !== null && about(row.model_a).role === "model" && about(row.model_b).role === "model");
     if (!tests.length) return "differences are not tested: fewer than two models have answered all questions";
-    return `exploratory tests, not corrected: p < 0.05 against ${tests.filter((row) => row.p < 0.05).length} of ${tests.length}`;
+    return `exploratory tests, not corrected: p < 0.05 against ${tests.filter((row) => row.p < 0.05).length} of ${tests.length} models`;
   }
 
   // Who is best at each score, and how many models cannot be told apart from the best.
@@ -132,7 +132,7 @@ const leaderboard = (() => {
       const other = alike !== null && report.measure() !== "corrected" ? " (tested: corrected for chance, all questions)" : "";
       const said = make("span", { class: "sure" }, sure + other), names = equal.length > 3 ? `${first} and ${equal.length - 1} others` : equal.join(", ");
       if (alike && alike.length > 1) tell(fillIn(said), ["Not told apart at 5 %", alike.join(", ")]);
-      // Where guessing has 0, a best model without a score above 0 is not praised.
+      // If guessing scores 0 and no model is above 0, no model is named as the best.
       const guesses = view.score === "corrected" && column.name !== data.grid && column.name !== "grounding" && one.value <= 0;
       if (guesses) return make("div", {}, make("dt", {}, column.name === data.overall ? "Overall" : column.label), make("dd", {}, make("b", {}, "no model is above guessing"), " ", make("span", { class: "with" }, `highest: ${names}, ${number(one.value)} ${interval(one.low, one.high)}`)));
       return make("div", {}, make("dt", {}, column.name === data.overall ? "Best overall" : `Best at ${column.label}`),
@@ -149,8 +149,8 @@ const leaderboard = (() => {
     if (shown.some((column) => column.name === data.grid)) said.push(`Grid: hit rate, %${most === null ? "" : `; at most ${number(most)} can be reached`}.`);
     said.push("Bar: the score. Black line: 95 % interval. Dashed mark: guessing.");
     if ([...letters().values()].some(Boolean)) said.push("Models that share a letter cannot be told apart on the mean, after Holm's correction; intervals have no such correction.");
-    if (numbers.some((one) => one.low === null || one.low === undefined)) said.push(`A score without a black line has no interval: it is of fewer than ${data.least} ${data.unit}, or one of its kinds or findings has fewer than 2.`);
-    if (!rows("grounding").length) said.push("Whether models look at the lesion was not tested: no run has questions about altered radiographs.");
+    if (numbers.some((one) => one.low === null || one.low === undefined)) said.push(`A score without a black line has no interval: it comes from fewer than ${data.least} ${data.unit}, or one of its kinds or findings has fewer than 2.`);
+    if (!rows("grounding").length) said.push("Grounding (do answers follow the lesion?) was not tested: no run has questions about altered radiographs.");
     return make("p", { class: "pale small legend" }, said.join(" "));
   }
 

@@ -121,7 +121,7 @@
       for (const name of section ? section.tables : []) {
         const rows = data.tables[name].rows;
         inner.append(make("h3", { class: "print-table" }, data.tables[name].caption));
-        if (rows > PRINT_ROWS) inner.append(make("p", {}, `${rows.toLocaleString("en")} rows: tables/${name}.csv beside the page.`));
+        if (rows > PRINT_ROWS) inner.append(make("p", {}, `${rows.toLocaleString("en")} rows, too many to print: see tables/${name}.csv beside the page.`));
         else inner.append(tables.element(name, true, true)[0]);
       }
     }

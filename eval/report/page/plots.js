@@ -1,16 +1,16 @@
 "use strict";
-// Plots as SVG: every mark says its interval, its number of items and what is behind it, and opens these items.
+// Plots as SVG: every mark tells its interval and its number of items, and opens these items.
 const plots = (() => {
   const { data, make, draw, rows, view, here, order, number, interval, gallery, tell, words, about, rove, visible } = report;
   const LABEL = 138, PANEL = 392, LINE = 19;
 
-  // A text as long as fits into ``room`` units of a plot, at a size of the font.
+  // A text, shortened to fit into ``room`` units of a plot at the given font size.
   const ruler = document.createElement("canvas").getContext("2d");
   function fit(text, room, size = 12, weight = "400") {
     const whole = visible(text);
     ruler.font = `${weight} ${size}px system-ui, "Segoe UI", "DejaVu Sans", sans-serif`;
     if (ruler.measureText(whole).width <= room) return whole;
-    // The middle goes first: names of models of one family differ at their end.
+    // Letters in the middle are left out, because names of models of one family differ at their end.
     const letters = [...whole], most = Math.min(letters.length - 1, 60);
     for (let kept = most; kept > 0; kept -= 1) {
       const end = Math.floor(kept / 2), text = `${letters.slice(0, kept - end).join("")}…${end ? letters.slice(-end).join("") : ""}`;
@@ -28,8 +28,8 @@ const plots = (() => {
   const svg = (width, height, name, ...children) =>
     rove(draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": name, style: `max-width: ${Math.round(width * 1.2)}px` }, ...children));
   const write = (x, y, text, more = {}) => draw("text", { x, y, ...more }, text);
-  const few = `it is of fewer than ${data.least} ${data.unit}, or it is a mean and one of its kinds or findings has fewer than 2`;
-  // Why marks have no interval, for a figure with some of them.
+  const few = `it comes from fewer than ${data.least} ${data.unit}, or it is a mean and one of its kinds or findings has fewer than 2`;
+  // A note on why marks of a figure have no interval; empty if all marks have one.
   const bare = (parts) => parts.filter((part) => part && "bare" in part.dataset).slice(0, 1).map((part) => ` A number without a line has no interval: ${part.dataset.bare}.`);
   const figure = (caption, ...parts) => make("figure", {}, make("figcaption", {}, caption, bare(parts)), make("div", { class: "panels" }, ...parts.filter(Boolean)));
   const SHAPES = { model: "M0-5A5 5 0 1 1 0 5A5 5 0 1 1 0-5Z", reader: "M0-6L6 0L0 6L-6 0Z", baseline: "M-4-4H4V4H-4Z" };
@@ -83,7 +83,7 @@ const plots = (() => {
   }
   const axis = (value, form) => (typeof form === "number" ? String(Math.round(value * 100) / 100) : String(Math.round(100 * value))).replace("-", "−");
 
-  // How dark the cell of a share is: in steps that leave out the middle, on which neither dark nor light digits stand out.
+  // The darkness of a share's cell. The middle of the scale is left out: neither dark nor light digits are readable on it.
   const darkness = (share) => (share > 0.5 ? 0.66 + 0.68 * (share - 0.5) : 0.8 * share);
 
   // Cells of shares with a text in each. ``cell(row, column)``: value from 0 to 1, text, lines, choice; or null. In a narrow

@@ -104,8 +104,9 @@ OUTLINE = (
         "Two models side by side",
         "Choose two models: where does one see more, and which items does only one have right?",
         "Differences are on the same items of the same patients. Levels are corrected for chance. Under the "
-        "report's first protocol they are tested in one family of tests named in advance; tests under other protocols "
-        "and of the grid are exploratory, not corrected. Kinds and findings have intervals but no tests.",
+        "report's first protocol, levels are tested in one family of tests named in advance. Tests under other "
+        "protocols, and tests of the grid, are exploratory and not corrected. Kinds and findings have intervals but no "
+        "tests.",
         (),
         ("differences",),
     ),
@@ -123,7 +124,7 @@ OUTLINE = (
             ),
             (
                 "stages",
-                "Accuracy of complete stages, in the conversation that was asked.",
+                "Accuracy of each stage; a stage is right if all its items are right.",
                 lambda frames, order: plots.stages(frames["stages"], order),
             ),
         ),
@@ -154,7 +155,8 @@ OUTLINE = (
         (
             (
                 "grid",
-                "Hit rate, with chance and the ceiling: a small lesion does not cover half of any cell.",
+                "Hit rate, with chance and the ceiling. The ceiling is the highest possible hit rate, because a small "
+                "lesion does not cover half of any cell.",
                 _of_grid,
             ),
             ("cells", "Where models point, and where the right cells are.", _of_cells),
@@ -192,11 +194,11 @@ OUTLINE = (
         "grounding",
         "Does it look?",
         "Do answers follow the lesion?",
-        "Detection was asked again with the lesion filled in, and with other lung of the same shape filled in. Net "
-        "grounding is the share of answers that change with the lesion minus the share that change with other lung. A "
-        "model that does not use the lesion has 0, whatever its accuracy. Cases without altered pictures are counted "
-        "below. The fresh drop "
-        "is the accuracy lost on a fresh seed: a model that has memorised the benchmark falls.",
+        "Detection was asked again on altered radiographs: once with the lesion filled in, once with another part of "
+        "the lung, of the same shape, filled in. Net grounding is the share of answers that change with the lesion "
+        "minus the share that change with the other part. A model that does not use the lesion has 0, whatever its "
+        "accuracy. Cases without altered pictures are counted below. The fresh drop is the accuracy lost on a fresh "
+        "seed; it is large for a model that has memorised the benchmark.",
         (
             (
                 "grounding",
@@ -264,7 +266,7 @@ OUTLINE = (
         "Limits: confidence",
         "Are answers with a high confidence more often right?",
         "Models state how likely it is that their answer is right; repeated questions and the probabilities of tokens "
-        "give further estimates. A calibrated model is right in 80 % of the answers of which it is 80 % sure. "
+        "give further estimates. A calibrated model is right in 80 % of the answers with a confidence of 80 %. "
         "Confidence is useful if it is higher for right answers than for wrong ones.",
         (
             (

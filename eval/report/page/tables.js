@@ -7,7 +7,7 @@ const tables = (() => {
   const LABELS = { prior: "most frequent answer", most_frequent: "other patients' cell", ceiling: "highest possible" };
   const A_SCREEN = 200;
 
-  // The questions that a number of "Does it look?" counts: the altered picture stands beside the original in the gallery.
+  // The items that a number in "Does it look?" opens in the gallery, which shows the altered picture beside the original.
   const DETECTION = { kind: "detection" }, TARGET = { ...DETECTION, condition: "target" }, OTHER = { ...DETECTION, condition: "irrelevant" }, MIRROR = { condition: "mirror" };
   const EXAMPLES = {
     grounding: { accuracy: DETECTION, audited: TARGET, audited_share: TARGET, looks: TARGET, net_grounding: TARGET, right_and_grounded: TARGET, true_removal: DETECTION, key_following: { condition: "partial" },
@@ -69,7 +69,7 @@ const tables = (() => {
 
   const cell = (row, column, table) => ({ value: row ? row[column] : null, low: row?.[`${column}_low`], high: row?.[`${column}_high`], link: examples(table, column, row) });
 
-  // A row for each model, a column for each level, kind, path or finding, and rows of what needs no model.
+  // A row for each model, a column for each level, kind, path or finding, and rows of references that need no model.
   function wide(name, chosen, several) {
     const [across, measures] = data.wide[name], table = data.tables[name];
     const known = table.columns.map(([one]) => one).filter((one) => /^(accuracy|corrected)(_answered)?$/.test(one)), isScore = measures.includes("corrected") || name === "kinds";
@@ -135,7 +135,7 @@ const tables = (() => {
         report.change({ open }, true);
         show();
       } }), " all columns") : null;
-      const hint = make("p", { class: "pale small sideways", hidden: true }, "More columns to the right: the table scrolls sidewards →");
+      const hint = make("p", { class: "pale small sideways", hidden: true }, "More columns to the right: the table scrolls sideways →");
       inner.replaceChildren(make("div", { class: "tools" }, make("span", { class: "pale small" }, `${made.said ? `${made.said}; ` : ""}${plural(count, "row")}; copy as `), copy("CSV"), copy("Markdown"), copy("LaTeX"), full, status), hint,
         make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": table.caption }, shown),
         !all && count > A_SCREEN ? make("button", { type: "button", class: "more", onclick: () => { all = true; show(); } }, `show all ${count.toLocaleString("en")} rows`) : "");

@@ -9,11 +9,11 @@ const views = (() => {
   const shown = (name) => rows(name).filter((row) => here(row) && (!("model" in row) || isShown(row.model)));
   const unique = (list) => [...new Set(list)];
   const byModel = (list) => new Map(list.map((row) => [row.model, row]));
-  // The only value that all rows have, such as the chance of models that were asked the same items.
+  // The value of a column if it is the same in all rows (such as chance for models asked the same items), otherwise null.
   const shared = (list, column) => { const all = unique(list.map((row) => row[column])); return all.length === 1 ? all[0] : null; };
   const picked = () => (view.model && order().includes(view.model) ? view.model : order()[0]);
 
-  // A row of a plot for a model: what its mark shows, says and opens.
+  // A row of a plot for a model: its number, its explanation and the items that its mark opens.
   function line(model, row, column, choice, more = [], form = "share") {
     return { label: model, role: about(model).role, value: row ? row[column] : null, low: row?.[`${column}_low`], high: row?.[`${column}_high`],
       choice: choice && { protocol: view.protocol, model, ...choice },
@@ -31,7 +31,7 @@ const views = (() => {
 
   function depth() {
     const list = shown("depth"), models = order();
-    return list.length ? [figure("Mean number of stages passed in a row on each path: no lesion (lesion free), a lesion whose outline fits (revision free), a lesion whose outline must be revised (revision required). The dashed line is the best that the same answers to every case reach.", ...unique(list.map((row) => row.path)).map((path) => {
+    return list.length ? [figure("Mean number of stages passed in a row on each path: no lesion (lesion free), a lesion whose outline fits (revision free), a lesion whose outline must be revised (revision required). The dashed line is the best depth that constant answers (the same in every case) reach.", ...unique(list.map((row) => row.path)).map((path) => {
       const own = list.filter((row) => row.path === path), of = byModel(own);
       const constant = Math.max(...["depth_always_yes", "depth_yes_then_no", "depth_always_no"].map((name) => own[0][name] ?? 0));
       return dots({ title: words(path), rows: models.map((model) => line(model, of.get(model), "depth", { path }, [], 2)), to: own[0].maximum, marks: [[constant, "same answers"]], form: 2 });
@@ -70,13 +70,13 @@ const views = (() => {
   // Kinds have no score that is corrected for chance among answered questions; their accuracy is shown instead.
   const hasForm = () => measure() !== "corrected_answered";
   const kindMeasure = () => report.measureOf(["accuracy", "corrected", "accuracy_answered"]);
-  // Where kinds have other numbers than the levels and the grid of the leaderboard, and why.
+  // Notes on why numbers of kinds differ from the leaderboard's levels and grid.
   function otherwise(list, column) {
     const asked = rows("finding_kinds").some((row) => here(row) && row.finding === data.not_compared && row.kind !== "grid_cell");
     const grid_ = list.some((row) => row.kind === "grid_cell") && column.startsWith("corrected");
-    return `${asked ? ` Kinds include ${data.not_compared}, which levels leave out.` : ""}${grid_ ? " The grid's cell is corrected for chance here; the leaderboard has its hit rate." : ""}`;
+    return `${asked ? ` Kinds include ${data.not_compared}, which levels leave out.` : ""}${grid_ ? " The kind grid cell is corrected for chance here; the leaderboard shows the plain hit rate." : ""}`;
   }
-  // What guessing reaches, on the scale that is shown; kinds have the most frequent answer's accuracy alone.
+  // The scores of guessing on the scale that is shown; for the most frequent answer, kinds have only its accuracy.
   function guesses(row, isCorrected) {
     const known = `chance ${number(row.chance)} %${row.prior === undefined ? "" : `, most frequent answer ${number(row.prior)} %`}`;
     return isCorrected ? `Guessing 0; not corrected: ${known}` : capital(known);
@@ -106,7 +106,7 @@ const views = (() => {
     const model = picked(), list = shown("answers_by_key").filter((row) => row.model === model);
     if (!list.length) return null;
     const without = unique(shown("kinds").map((row) => row.kind)).filter((kind) => !list.some((row) => row.kind === kind));
-    return figure(`Answers of ${model} (columns) against the key (rows), one box for each kind. A cell has the number of questions and is shaded by its share of the row.${without.length ? ` Kinds without a box: ${without.map(words).join(", ")}. Their options are places or pictures, differ between questions, or several are right.` : ""}`, ...unique(list.map((row) => row.kind)).map((kind) => {
+    return figure(`Answers of ${model} (columns) against the key (rows), one box for each kind. A cell has the number of questions and is shaded by its share of the row.${without.length ? ` Kinds without a box: ${without.map(words).join(", ")}. In these kinds, the options are places or pictures, the options differ between questions, or several options are right.` : ""}`, ...unique(list.map((row) => row.kind)).map((kind) => {
       const all = rows("answers_by_key").filter((row) => row.kind === kind), own = list.filter((row) => row.kind === kind);
       const numbers = data.options[kind] || {}, keys = unique(all.map((row) => row.key)).sort((a, b) => (numbers[a] ?? 0) - (numbers[b] ?? 0));
       const answers = [...keys, ...unique(all.map((row) => row.answer)).filter((answer) => !keys.includes(answer))];
@@ -189,7 +189,7 @@ const views = (() => {
 
   function confidence() {
     return [ofConfidence("confidence_bins", "mean_confidence", "share_right", "Right answers, % (upwards) against confidence, % (to the right); on the dashed line a model is calibrated.", true, (row) => ({ confidence: Math.round(100 * row.confidence_from) })),
-      ofConfidence("confidence_curve", "kept_share", "share_wrong", "Wrong answers, % (upwards) among the answers kept, surest first, % (to the right); a mark opens the wrong answers of these bins of confidence.", false, (row) => ({ confidence: surer(row.least_confidence), state: "not_correct" }))];
+      ofConfidence("confidence_curve", "kept_share", "share_wrong", "Wrong answers among the kept answers, % (upwards) against the share of answers kept, most confident first, % (to the right). A mark opens the wrong answers in the kept bins of confidence.", false, (row) => ({ confidence: surer(row.least_confidence), state: "not_correct" }))];
   }
 
   // Stress: one area for each kind, the share of changed answers, and the curves of one model over the severities.
