@@ -21,10 +21,10 @@ name           items that pass
                as ``noise-3``
 ``flag``       items with this flag of the key, such as ``contested``
 ``right``      items that this model has right
-``wrong``      items that this model was asked and has not right
-``model``      items that this model was asked; ``state``, ``said``, ``confidence`` and ``models`` then count its
-               answers alone
-``protocol``   items that were asked with this protocol; all names then count its answers alone
+``wrong``      items that this model was asked and did not answer right
+``model``      items that this model was asked; ``state``, ``said``, ``confidence`` and ``models`` then count
+               only its answers
+``protocol``   items that were asked with this protocol; all names then count only its answers
 ``state``      items with an answer of this state: ``correct``, ``wrong``, ``refused``, …, or ``not_correct``; for
                stressed items and target pictures ``changed`` or ``kept``
 ``key``        items whose key holds this option, by its number (for the grid: the cell's number)
@@ -32,12 +32,12 @@ name           items that pass
 ``confidence`` items with an answer of this stated confidence: ``70`` means from 70 to below 80 %, ``90`` from 90 to
                100 %
 ``models``     ``differ`` (some right, some not), ``all_right`` or ``all_wrong``
-``difficulty`` ``hard``, ``middle`` or ``easy``: under a third, up to two thirds, or more of the answers are right
+``difficulty`` share of right answers: ``hard`` (under a third), ``middle``, or ``easy`` (over two thirds)
 ``text``       items with all these words in question, options, id, source or flags
-``reply``      items with a reply, or a reasoning apart from it, that contains this text in upper or lower case; only
-               answers that fit ``model``, ``protocol``, ``state``, ``said`` and ``confidence`` count
+``reply``      items with a reply, or separate reasoning, that contains this text (case is ignored); only answers that
+               fit ``model``, ``protocol``, ``state``, ``said`` and ``confidence`` count
 ``item``       not a choice: the id of the item that is open
-``report``     not a choice: the view of the report that *Report* leads back to; it leaves the address at once
+``report``     not a choice: the view of the report that the link *Report* opens; it is removed from the address at once
 =============  =====================================================================================================
 """
 

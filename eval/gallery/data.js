@@ -88,7 +88,7 @@ function optionName(entry, number) {
   return option && option[0] !== null ? option[0] : `option ${number}`;
 }
 
-// What is other than in the original: a picture, the words, or a history.
+// The difference from the original item, in words: the picture, the wording, or a false history.
 function alteration(condition) {
   if (condition === "history") return "after a false history";
   return condition.startsWith("wording-") ? `in other words (${condition.slice(8)})` : `${condition} picture`;

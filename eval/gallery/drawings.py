@@ -34,7 +34,7 @@ def options_drawn(found: Evidence | None, case: CaseKey) -> dict[str, Any]:
     """Return ``{"shapes": {option: shape}}`` for options that are places: points, or parts of the lungs.
 
     ``found`` is the evidence of the item's key. A shape is ``[x, y]`` or a path. The result is empty if the options are
-    not places, and for a case without masks.
+    not places, or if they are parts of the lungs and the case has no masks.
     """
     if isinstance(found, PointsEvidence):
         return {"shapes": {number: list(point.xy) for number, point in enumerate(found.points, start=1)}}

@@ -15,8 +15,8 @@ from chexqa.eval.scoring.grade import STATES, Graded, protocol_name
 from chexqa.generators.interventions import altered_items
 
 RAW_CHARACTERS = 20_000
-# States of an answer to a target picture, which has no right answer: it differs from the answer to the original, it
-# is the same, or there is no answer to the original.
+# States of an answer to a target picture, for which no answer is right: the answer differs from the answer to the
+# original, both are the same, or the original has no answer.
 CHANGED, KEPT, UNPAIRED = "changed", "kept", "no original"
 ALL_STATES = (*STATES, CHANGED, KEPT, UNPAIRED)
 Row = tuple[str, str]  # model and protocol

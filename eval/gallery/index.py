@@ -1,4 +1,4 @@
-"""Index of the gallery: what the filters and the cards need of every entry, as one script."""
+"""Index of the gallery: the data of every entry that filters and cards need, as one script."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chexqa.eval.gallery import pictures
 from chexqa.eval.gallery.entries import ALL_STATES, Entries, Entry, Said
 from chexqa.eval.place_results import gallery_drawings
 
-# A state is one character: its place in ALL_STATES as a digit, or the sign of an item that was not the row's to answer.
+# A state is one character: its place in ALL_STATES as a digit or letter, or a dash if the row was not to be asked.
 _LETTERS, _NOT_ITS_OWN = "0123456789ab", "-"
 
 

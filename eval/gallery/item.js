@@ -36,7 +36,7 @@ function steps(entry) {
   }));
 }
 
-// The rows that were asked under a chosen protocol; all that were asked if none of them was.
+// The rows that were asked the item under a chosen protocol; all asked rows if there is no such row.
 function shownRows(entry) {
   const asked = askedRows(entry), chosen = new Set(ofProtocols()), own = asked.filter((row) => chosen.has(row));
   return own.length ? own : asked;

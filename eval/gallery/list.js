@@ -17,7 +17,7 @@ function chosenRows() {
     (!models.length || models.includes(data.rows[row].model)) && (!protocols.length || protocols.includes(data.rows[row].protocol)));
 }
 
-// The items that pass, first without the search in replies: a pair of functions of an entry.
+// Two tests of an entry: does it pass all choices but the search in replies, and do its replies have the searched text?
 function passing() {
   const all = Object.fromEntries(CHOICES.map((name) => [name, choice.getAll(name)]));
   const rows = chosenRows(), protocols = all.protocol;
@@ -51,8 +51,8 @@ function passing() {
   }, found];
 }
 
-// Find the items that pass. Those that were chosen to be shown first come first; a search in replies, which goes on
-// from case to case, keeps their order.
+// Find the items that pass. The items that are shown first come first. With a search in replies, which reads case after
+// case, the items have the order of the cases.
 function filter() {
   replies.take(choice.get("reply") ?? "");
   page = 0;

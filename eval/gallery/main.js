@@ -30,7 +30,7 @@ async function route() {
     const record = await loadCase(entry), outline = await loadOutline(entry);
     if (open === item) showItem(entry, record, outline);
   } catch (error) {
-    $("item").replaceChildren(back(), make("p", {}, `The item cannot be shown (${error.message}). Check that the folder 'gallery' lies complete beside this page.`));
+    $("item").replaceChildren(back(), make("p", {}, `The item cannot be shown (${error.message}). Check that the complete folder 'gallery' is beside this page.`));
   }
 }
 

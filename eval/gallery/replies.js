@@ -1,4 +1,5 @@
-// Search in raw replies. They lie in the files of cases, which are read one after the other; the list grows with each.
+// Search in raw replies. The replies lie in the files of cases. These are read one after the other, and the list of found
+// items grows with each file.
 const replies = (() => {
   const LEAST = 2, MOST_KEPT = 60e6, AROUND = 60, PAUSE = 150;
   // Lower-case replies by file: for each entry of the file its number and a text for each row. The oldest are dropped.
@@ -65,7 +66,7 @@ const replies = (() => {
   function stop() { turn += 1; isStopped = true; }
   function goOn() { isStopped = false; failed = null; }
 
-  // What is said of the search beside the number of items; empty when all replies were read.
+  // The progress of the search, shown beside the number of items; empty when all replies were read.
   function progress(among) {
     if (!isOn()) return needle ? `; type at least ${LEAST} characters to search in replies` : "";
     const all = new Set(among.map(fileOfCase)).size, open = left(among).length;
@@ -74,7 +75,7 @@ const replies = (() => {
   }
   const isOpen = (among) => isOn() && left(among).length > 0;
 
-  // The text as a pattern that finds it in a reply as it was written.
+  // A pattern that finds the searched text in a reply with any white space and in any case.
   const pattern = () => new RegExp(needle.split(" ").map((part) => part.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&")).join("\\s+"), "gi");
 
   // A reply with the text that was searched for marked in it.

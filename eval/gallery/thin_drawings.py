@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-# Differences of grey levels; the most that may be drawn, as a share of the picture, and the most other pixels that may
-# differ, as a share of what is drawn. JPEG changes pixels around a line by up to about 20 levels.
+# A pixel counts as drawn if it differs by more than _DRAWN grey levels, and as unchanged up to _SAME levels. At most a
+# share _MOST_DRAWN of a picture may be drawn. Changed pixels away from the drawing may number at most the share
+# _MOST_ELSE of the drawn pixels. JPEG changes pixels around a line by up to about 20 levels.
 _DRAWN, _SAME = 28, 12
 _MOST_DRAWN, _MOST_ELSE = 0.15, 0.25
 _AROUND = np.ones((9, 9), np.uint8)
