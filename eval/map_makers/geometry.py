@@ -98,7 +98,7 @@ class InputFormat:
     interpolation: str = "bicubic"
 
     def fit(self, source: tuple[int, int]) -> Fit:
-        """Return the position in the input of a radiograph of this size (height, width)."""
+        """Return the position of a radiograph of this size (height, width) in the input."""
         height, width = source
         if self.policy == "stretch":
             return Fit(source, self.side, (0, 0), self.side)

@@ -90,7 +90,7 @@ def make_all(
 
 @contextmanager
 def _locked_folder(folder: Path) -> Iterator[None]:
-    """Make a folder and lock it for a block; if the block fails without a new map, remove what was made for it."""
+    """Make a folder and lock it for a block; if the block fails and made no map, remove what this function made."""
     try:
         fresh = [path for path in (folder / LOCK, folder / ORIGIN, folder, *folder.parents) if not path.exists()]
         folder.mkdir(parents=True, exist_ok=True)
@@ -116,8 +116,8 @@ def _maps(folder: Path) -> int:
 
 
 def _check_origin(folder: Path, about: Record) -> None:
-    """Write ``maker.json``; raise ``InputError`` if the maps in the folder are of another maker, wording or set of
-    cases.
+    """Write ``maker.json``; raise ``InputError`` if the folder's maps are of another maker, wording or set of cases, or
+    of other weights.
     """
     path = folder / ORIGIN
     if not is_file(path):
@@ -179,10 +179,15 @@ def _computed(
 def _write(folder: Path, batch: list[Group], made: list[list[Made]]) -> None:
     """Write the maps of a batch; raise ``InputError`` if a finding does not have one map and one score."""
     if len(made) != len(batch):
-        raise InputError(f"the map maker returned {len(made)} lists of maps for {len(batch)} pictures.")
+        raise InputError(
+            f"the map maker returned {len(made)} lists of maps for {len(batch)} pictures; return one for each picture."
+        )
     for group, maps in zip(batch, made, strict=True):
         if len(maps) != len(group):
-            raise InputError(f"{group[0].case_id}: the map maker returned {len(maps)} maps for {len(group)} findings.")
+            raise InputError(
+                f"{group[0].case_id}: the map maker returned {len(maps)} maps for {len(group)} findings; return one "
+                "for each finding."
+            )
         for case, one in zip(group, maps, strict=True):
             values, score = checked(one, f"{case.case_id}, {case.finding}")
             buffer = io.BytesIO()
