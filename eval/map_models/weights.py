@@ -88,9 +88,8 @@ def weights_file(folder: Path) -> Path:
 def read_state(folder: Path) -> dict[str, Any]:
     """Return the state dict in a folder's file of weights.
 
-    If the file has it under ``state_dict``, ``model_state_dict`` or ``model``, it is taken from there. If all keys
-    begin with ``module.``, this beginning is removed. Raise ``InputError`` for a damaged file, and for a file that
-    would run code.
+    If the file has it under ``state_dict``, ``model_state_dict`` or ``model``, it is taken from there. The beginning
+    ``module.`` is removed from keys. Raise ``InputError`` for a damaged file, and for a file that would run code.
     """
     path = weights_file(folder)
     import torch
