@@ -24,7 +24,10 @@ from chexqa.files.terminal import Name, plural
 
 
 def plain_table(title: str, first: str, heads: Sequence[str], note: str = "") -> Table:
-    """Return an empty table with a column for names and a column for each heading; five or more columns stand closer."""
+    """Return an empty table with a column for names and a column for each heading.
+
+    With five or more headings, the columns stand closer.
+    """
     gap = 1 if len(heads) < 5 else 0
     table = Table(
         title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False,

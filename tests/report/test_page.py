@@ -446,7 +446,7 @@ def test_two_models_are_compared_on_the_same_items(page: Any, report: Path) -> N
     page.locator("#compare button", has_text="exchange").click()
     assert (view(page)["a"], view(page)["b"]) == (["good"], [HOSTILE])
     caption = page.locator("#compare figcaption").first.inner_text()
-    assert "the verdict is “different” after Holm's correction" in caption
+    assert "the verdict “different” after Holm's correction" in caption
     assert "Intervals have no such correction" in caption
     verdicts = pl.read_csv(report / "tables" / "pairs.csv").filter(
         (pl.col("protocol") == "end_to_end") & (pl.col("model_a") == "good") & (pl.col("model_b") == HOSTILE)
