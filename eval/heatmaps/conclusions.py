@@ -60,7 +60,7 @@ def sizes(rows: pl.DataFrame) -> pl.DataFrame:
     """Return each model's localization for small, medium and large lesions, and the difference of small minus large.
 
     The thirds are taken within each finding, and a value is the unweighted mean over findings. ``rows`` has the columns
-    of grading, with ``size``.
+    of grading and the column ``size``.
     """
     kept, _ = with_clusters(rows)
     patients = kept["cluster"].n_unique()
@@ -100,7 +100,7 @@ def _columns(values: Mapping[str, influence.Estimate]) -> dict[str, float | None
 
 
 def domains(table: pl.DataFrame, known: pl.DataFrame, domain: Mapping[str, str | None]) -> pl.DataFrame:
-    """Return, for each training domain, the mean of its models, with their lowest and highest value.
+    """Return, for each training domain, the mean, the lowest and the highest value of its models.
 
     ``table`` has the means of localization, and ``known`` the means of recognition; rows for the mean of findings are
     included in both. Models of unknown domain are left out. The result only describes the given models; no test is

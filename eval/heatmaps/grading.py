@@ -25,8 +25,7 @@ from chexqa.imaging.read import mask_to_working
 from chexqa.sources import chexlocalize
 from chexqa.sources.tables import Table
 
-# State of a target: graded by a usable map or marks, a constant or non-finite map, or a reader without marks; or
-# missing.
+# States of a target: a usable map or marks, a constant map, a map with NaN or infinity, a reader without marks, no map.
 STATES = ("graded", "constant", "not_finite", "nothing_marked", "missing")
 COLUMNS: dict[str, Any] = {
     "model": pl.String,
@@ -159,7 +158,9 @@ def _place_files(folder: Path, truth: Truth) -> tuple[dict[Target, Path], tuple[
             continue
         first = files.setdefault(target, path)
         if first != path:
-            raise InputError(f"{path}: is a map of the same finding as {first.name}; remove one of the two.")
+            raise InputError(
+                f"{path}: is a map of the same finding as {first.name} on the same radiograph; remove one of the two."
+            )
     if not files:
         seen = f"'{unused[0]}' fits no case with a present finding" if unused else "there is no map file in it"
         raise InputError(

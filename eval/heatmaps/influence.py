@@ -1,8 +1,8 @@
 """Scores of clustered samples, with 95 % intervals made from each patient's influence on the score.
 
 The influence on a score is a vector with one number for each patient: how much the score would change with this
-patient's weight. Intervals are symmetric on the logit scale, with Student's quantile for the number of patients. With
-fewer than :data:`LEAST` patients there is no interval.
+patient's weight. Intervals use Student's quantile for the number of patients. Those of a score are symmetric on the
+logit scale, those of a difference around the difference. With fewer than :data:`LEAST` patients there is no interval.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from chexqa.imaging.read import MAX_PIXELS
 Map = npt.NDArray[np.float64]
 # The table of a maker's scores in a folder of maps.
 SCORES = "scores.csv"
-# The origin of the maps in a folder, and its schema.
+# Name of the file with the origin of a folder's maps, and its schema.
 ORIGIN, ORIGIN_SCHEMA = "maker.json", "map_folder"
 _NPY_MAGIC = b"\x93NUMPY"
 # Errors that NumPy raises for a damaged header, which it parses as a Python expression.

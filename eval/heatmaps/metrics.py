@@ -6,8 +6,9 @@ Conventions:
 * a map is resized to the mask bilinearly (corners not aligned), as CheXlocalize does, and scaled to 0 … 1;
 * if several pixels have the maximum (within a millionth of the map's range), the score is the share of these pixels
   that are hits, which is the expected score of one of them drawn at random;
-* for the thresholds of the sweep and for Otsu's threshold, values are rounded to steps of 1/65280 of the map's range;
-  in AUC, pixels of one step count as tied if at most 1 in 10,000 of all pairs is tied so; AUC's error is below 0.00005;
+* for the thresholds of the sweep and for Otsu's threshold, values are rounded down to steps of 1/65280 of the map's
+  range;
+* in AUC, pixels of one step count as tied if this ties at most 1 in 10,000 of all pairs, so its error is below 0.00005;
 * a constant map has its maximum everywhere; it has no segmentation (IoU and Dice 0), AUC 0.5 and CNR 0;
 * a map with a value that is not finite counts as a constant map;
 * a mask of the whole picture has no outside, so AUC and CNR are ``None``; an empty mask is not graded.
@@ -32,9 +33,9 @@ Values = dict[str, float | None]
 # The tolerance of the pointing game in pixels of a picture whose longer side is 1024.
 TOLERANCE, TOLERANCE_SIDE = 15, 1024
 _TIE = 1e-6
-# Steps of a map's range: 256 to each of Otsu's 255, and a whole number to each threshold of the sweep.
+# Number of steps of a map's range: 256 for each of Otsu's 255 levels. Each threshold of the sweep is a whole step.
 STEPS = 255 * 256
-# Largest share of pairs of a pixel inside and one outside that may lie in one step and count as tied.
+# Largest share of pairs (a pixel inside, a pixel outside) that may count as tied because both lie in one step.
 UNRESOLVED = 1e-4
 # If fewer steps than this have pixels on both sides of the mask's border, the map has few grey levels.
 _FEW = 1024
@@ -46,7 +47,7 @@ _CANCELLED = 1e-4
 OF_PLACES = ("pointing", "pointing_15px", "grid_hit", "grid_hit_attainable")
 # The columns of metrics, in the order of tables.
 METRICS = (*OF_PLACES, "iou_otsu", "dice_otsu", "iou_given", "dice_given", "iou_tuned", "dice_tuned", "auc", "cnr")
-# The thresholds of the sweep, and by metric the columns with its values at each of them.
+# The thresholds of the sweep, and the columns with a metric's value at each threshold, keyed by metric.
 THRESHOLDS = tuple(step / 10 for step in range(1, 10))
 SWEPT = {name: [f"{name}_at_{threshold:.1f}" for threshold in THRESHOLDS] for name in ("iou", "dice")}
 # The number of the cell that a map or point gives as the answer to the grid item; not a metric.
@@ -169,8 +170,7 @@ def _is_near(rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], ma
 
 
 def otsu(whole: Counts) -> int:
-    """Return Otsu's threshold on 256 grey levels, with which CheXlocalize segments maps: pixels of a higher level are
-    marked.
+    """Return Otsu's threshold on 256 grey levels; pixels of a higher level are marked, as in CheXlocalize.
 
     ``whole`` has the number of pixels in each step; a grey level has 256 steps. The threshold equals OpenCV's. It is 0
     for a map with a single grey level.
@@ -255,7 +255,7 @@ def contrast_to_noise(values: Floats, mask: Mask) -> float | None:
     others = values.size - inside.size
     if not inside.size or not others:
         return None
-    # Sums over the whole map less those inside are much faster than a copy of what lies outside.
+    # Subtracting the sums inside from those of the whole map is much faster than copying the pixels outside.
     mean = (cv2.sumElems(values)[0] - inside.sum()) / others
     square = (cv2.norm(values, cv2.NORM_L2SQR) - np.square(inside).sum()) / others
     spread = square - mean**2

@@ -38,7 +38,7 @@ _CSS = (
 
 
 # Meanings of the files of a graded folder, and of their columns. A column that ends in _low or _high is an end of the
-# 95 % interval; _least and _greatest are those of one model.
+# 95 % interval. A column that ends in _least or _greatest is the smallest or largest value of any model.
 TABLES = {
     "heatmaps.csv": "scores of localization maps and marks against masks, for each model and finding, and their mean",
     "heatmaps.parquet": "a row for each model and present finding of a radiograph",
@@ -51,7 +51,7 @@ TABLES = {
 COLUMNS = {
     "model": "name of the folder of maps, or the name given by --name",
     "finding": "the finding; 'mean of findings' is the unweighted mean",
-    "targets": "number of present findings of radiographs that are graded",
+    "targets": "number of graded pairs of a radiograph and a present finding",
     "missing": "number of targets without a map",
     "state": "graded, constant, not_finite, nothing_marked (a reader without marks) or missing",
     "cell": "number of the grid cell that holds the map's maximum; empty for a map that points nowhere",
@@ -80,7 +80,7 @@ COLUMNS = {
     "threshold": "threshold of the map, scaled to 0 to 1",
     "iou": "mean intersection over union at the threshold",
     "dice": "mean Dice at the threshold",
-    "chosen": "for how many of the five parts of patients this threshold was chosen (on the other parts)",
+    "chosen": "number of the five parts of patients for which this threshold was chosen (on the other parts)",
     "size": "third of lesion size within the finding: small, medium or large; or small minus large",
     "models": "number of models",
     "scope": "what the points are: findings, models, or cases within findings (also for lesions of the same size)",
@@ -214,7 +214,7 @@ def _pairs(table: pl.DataFrame, made: Study) -> Figure | None:
         axes.scatter(own["recognition_auc"], own["pointing"], color=_COLOURS[place % 7], marker=_MARKS[place % 7],
                      label=_plain(str(model)), s=22)  # fmt: skip
     axes.set_xlabel("recognition: area under the ROC curve")
-    axes.set_ylabel("pointing game; a mark is a finding")
+    axes.set_ylabel("pointing game; each mark is a finding")
     return _finished(figure, axes)
 
 

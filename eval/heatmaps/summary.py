@@ -1,8 +1,8 @@
 """Summary of graded maps: means with intervals, as a table, as files and on the terminal.
 
 The value of a finding is the mean over its radiographs. The last row of a model is the unweighted mean over findings.
-Intervals are computed as in ``chexqa.eval.scoring.intervals``. If maps of a model are missing, the model has no values,
-unless means over its existing maps are allowed.
+Intervals are computed as in ``chexqa.eval.scoring.intervals``. A model with missing maps has values only if means over
+its existing maps are allowed.
 """
 
 from __future__ import annotations
@@ -176,8 +176,7 @@ def _means(means: pl.DataFrame, shown: list[str]) -> Table:
     note = (
         "95 % intervals below the numbers. point: the map's maximum is in the mask (15 px: or within 15 px of it, in a "
         "picture of 1024 px). grid cell: the maximum lies in a hit cell of the 8 x 8 grid. given: at the given "
-        "thresholds. CNR is "
-        "not a percentage."
+        "thresholds. CNR is not a percentage."
     )
     made = _empty("Mean of findings (percent)", shown, note)
     for row in means.to_dicts():

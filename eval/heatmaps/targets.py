@@ -155,7 +155,7 @@ def _of_outlines(path: Path) -> Iterable[Target]:
 def _of_case(case: Case) -> Target:
     @cache
     def runs() -> Record:
-        # A study reads a mask once for each model; the radiograph is decoded and checked against it only once.
+        # A mask is read several times, for maps and for each reader; the radiograph is decoded and checked only once.
         mask = load_case(case).source_mask
         assert mask is not None, "a present case has a mask"
         return masks.to_rle(mask)

@@ -3,7 +3,7 @@
 PyTorch writes three layouts:
 
 - ``torch.save`` since 1.6: a zip archive.
-- ``torch.save`` before 1.6: a row of pickles, followed by the bytes of the storages.
+- ``torch.save`` before 1.6: a sequence of pickles, followed by the bytes of the storages.
 - ``pickle.dump`` of a tensor: a pickle that embeds the second layout. CheXlocalize's map files
   (https://github.com/rajpurkarlab/cheXlocalize) have this layout.
 """
@@ -46,8 +46,8 @@ _STORAGES = {
 
 @dataclass(eq=False)
 class _Storage:
-    """Storage of a tensor: a flat sequence of numbers. In the layout before 1.6, the bytes of all storages end the
-    file.
+    """Storage of a tensor: a flat sequence of numbers. In the layout before 1.6, the bytes of all storages are at the
+    end of the file.
     """
 
     kind: str
@@ -166,7 +166,7 @@ def _from_row(stream: io.BytesIO) -> Any:
 
 
 def _embedded(data: Any) -> _Storage:
-    """Return a storage of a plain pickle, in which the storage is a complete file of the layout before 1.6."""
+    """Return the storage that a plain pickle embeds as a complete file of the layout before 1.6."""
     if not isinstance(data, bytes):
         raise TypeError("a storage without bytes")
     stream = io.BytesIO(data)
