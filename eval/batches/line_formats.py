@@ -165,7 +165,7 @@ class _Unlogged:
         return lambda *args, **kwargs: None
 
 
-# Codes of google.rpc. Codes of requests that would fail again have an HTTP status of their own.
+# HTTP statuses for the codes of google.rpc; an HTTP status in a result line stands for itself.
 _HTTP = {3: 400, 5: 404, 7: 403, 8: 429, 16: 401, **{status: status for status in (400, 401, 403, 404, 413, 429)}}
 FORMS: dict[str, Form] = {"openai": OpenAIForm(), "gemini": GeminiForm()}
 
@@ -197,7 +197,7 @@ def _mapped(provider: str, served: str, model: Model) -> dict[str, Any]:
         )
     except Exception as error:  # litellm raises an error class of its own for each provider
         raise InputError(
-            f"model '{model.name}': its provider does not accept these decoding settings ({error})."
+            f"model '{model.name}': the provider does not accept the decoding settings ({error}); change them."
         ) from None
     return mapped
 

@@ -20,7 +20,7 @@ from chexqa.files.opening import open_binary
 from chexqa.files.terminal import messages, plural
 
 FOLDER = "results"
-# Largest file of results in bytes; 50,000 replies of 4,000 characters each take a tenth of it.
+# Largest file of results in bytes; 50,000 replies of 4,000 characters each take less than a tenth of it.
 MAX_RESULTS_BYTES = 2**32
 
 

@@ -126,8 +126,7 @@ def _check(order: RunConfig) -> None:
     if order.budget != Budget():
         raise InputError(
             "--batch writes every open question at once, so a budget or time limit cannot stop the run; leave the "
-            "limit out, see the cost with 'chexqa estimate --batch', and ask fewer cases with --limit if it is too "
-            "high."
+            "limit out. 'chexqa estimate --batch' shows the cost; if it is too high, ask fewer cases with --limit."
         )
     for model in order.models:
         form_of(model)
@@ -233,7 +232,7 @@ class _BatchWorker(ConversationWorker):
     async def _reply(self, talk: PlannedConversation, item: Item, messages: Sequence[Message], mark: str) -> Reply:
         """Return the reply from the results; raise ``WaitingError`` if there is none.
 
-        Before it is raised, the question is written into the new round, unless a waiting request file has the question.
+        A question without a reply is first written into the new round if no waiting request file has it.
         """
         too_many = adapters.too_many_images(self.model, messages)
         if too_many:

@@ -213,8 +213,8 @@ class Sender:
                     text = str(passing)
             where = f" (at {self._common['api_base']})" if self._common["api_base"] else ""
             raise UnfinishedError(
-                f"{path}: could not be sent, or its results fetched: {text}{where}; remove this cause and run the "
-                "same command again."
+                f"{path}: could not be sent, or its results could not be fetched: {text}{where}; remove this cause and "
+                "run the same command again."
             )
         raise AssertionError("no attempt was made")
 
