@@ -38,7 +38,7 @@ def bin_of(confidence: Floats) -> Ints:
     >>> bin_of(np.array([0.0, 0.1, 0.95, 1.0])).tolist()
     [0, 1, 9, 9]
     """
-    # Percentages such as 70 % are exact only up to rounding; a bin begins at its lower end.
+    # A percentage such as 70 % may be slightly too small as a fraction; the 1e-9 keeps it in the bin that begins there.
     place: Ints = np.minimum(np.floor(confidence * BINS + 1e-9), BINS - 1).astype(np.intp)
     return place
 

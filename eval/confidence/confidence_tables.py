@@ -70,8 +70,8 @@ def confidence_bins(study: ScoredSample) -> pl.DataFrame:
 
 
 def confidence_curve(study: ScoredSample) -> pl.DataFrame:
-    """Return a row (:data:`CURVE`) for each distinct confidence: the share of answers kept, and the share of them
-    wrong.
+    """Return a row (:data:`CURVE`) for each distinct confidence: the share of answers kept, and the share of the kept
+    answers that is wrong.
     """
     return in_order(_each(_stated(study), _curve_rows, CURVE))
 

@@ -84,8 +84,8 @@ def risk_coverage(confidence: Floats, right: Floats, weight: Floats) -> Curve:
 def area(curve: Curve) -> float:
     """Return the area under risk against coverage: the mean risk over all coverages.
 
-    Answers of equal confidence count as taken in random order, so between two points the number of wrong answers grows
-    in proportion. A lower area is better. Confidences without information have an area equal to the share of wrong
+    Answers of equal confidence count as taken in random order, so the number of wrong answers grows linearly between
+    two points. A lower area is better. Confidences without information have an area equal to the share of wrong
     answers.
     """
     if not curve.coverage.size:
@@ -110,8 +110,8 @@ def handed_over(confidence: Floats, right: Floats, weight: Floats, cluster: Ints
     """Return the shares if answers are handed to a reader until at most one in five of the kept answers is wrong.
 
     All arguments have the shape ``(N,)``; an answer without a confidence (NaN) is handed over. The threshold for a
-    patient's answers is chosen on other patients (five folds). It is the lowest one at which at most one in five of
-    their kept answers is wrong.
+    patient's answers is chosen on other patients (five folds). It is the lowest threshold at which at most one in five
+    of the other patients' kept answers is wrong.
     """
     kept = np.zeros(confidence.size, bool)
     stated = ~np.isnan(confidence)
