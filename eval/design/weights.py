@@ -88,7 +88,9 @@ def kind_weights(asked: Iterable[Asked]) -> dict[str, Weights]:
 
 
 def _mean_of_parts(rows: list[Asked], part: Callable[[Asked], str]) -> Weights:
-    """Return the weights that make the mean over parts; a part is a mean over strata, corrected for chance."""
+    """Return the weights with which right answers add up to the mean over parts; each part is a mean over strata,
+    corrected for chance.
+    """
     parts: dict[str, dict[tuple[str, bool | None], list[Asked]]] = {}
     for row in rows:
         stratum = ("", None) if row.yes is None else (row.finding, row.yes)
