@@ -54,7 +54,9 @@ def process_results(doc: Row, results: Sequence[str]) -> dict[str, Any]:
     records. Raise ``ValueError`` for a row whose answer was left out.
     """
     if doc.get("answer") is None:
-        raise ValueError("the answers were left out of this export (--no-key), so nothing can be graded")
+        raise ValueError(
+            "the answers were left out of this export (--no-key), so nothing can be graded; export again with the key"
+        )
     state = state_of(doc, results[0] if results else "")
     right = float(state == "correct")
     about = {"right": right, "chance": doc["chance"], "kind": doc["kind"], "state": state, "item_id": doc["item_id"]}

@@ -106,7 +106,10 @@ def _turns(path: Path, bench: Benchmark, name: str, about: Record) -> Iterator[T
                     "protocol; import the log as Inspect wrote it."
                 )
             if turn.key in seen:
-                raise InputError(f"{where}: item '{turn.item_id}' was already answered in this log.")
+                raise InputError(
+                    f"{where}: item '{turn.item_id}' was already answered in this log; import the log as Inspect wrote "
+                    "it."
+                )
             seen.add(turn.key)
             yield turn
 

@@ -44,7 +44,8 @@ def corrected() -> Metric:
     """Return the accuracy corrected for chance; for yes/no kinds, the mean over findings of sensitivity + specificity -
     1.
 
-    Items with only one possible answer do not count, and neither do findings without items of both keys.
+    Items with only one possible answer do not count. In yes/no kinds, findings whose keys are all yes or all no do not
+    count either.
     """
 
     def compute(scores: list[SampleScore]) -> float:

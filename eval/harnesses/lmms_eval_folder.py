@@ -28,7 +28,7 @@ COLUMNS: dict[str, Any] = {
     "finding": pl.String, "prompt": pl.String, "images": pl.List(_PICTURE), "item": pl.String,
 }  # fmt: skip
 KEY_COLUMNS: dict[str, Any] = {"answer": pl.List(pl.Int64), "chance": pl.Float64}
-_UTILS = '''"""Functions of the task, all of which are chexqa's: they build prompts and read and grade replies."""
+_UTILS = '''"""Functions of the task, imported from chexqa: they build prompts, and read and grade replies."""
 
 from chexqa.eval.harnesses.alone import corrected, doc_to_target, doc_to_text, doc_to_visual, process_results
 

@@ -97,7 +97,10 @@ def export_folder(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Call
         benchmark.key("an export with answers")
     items = [item for item in benchmark.items if not item.form.is_place]
     if not items:
-        raise InputError(f"{benchmark.folder}: every item asks for a place, which this export leaves out.")
+        raise InputError(
+            f"{benchmark.folder}: every item asks for a place, but this export leaves places out, so it would be "
+            "empty; give a benchmark with other questions."
+        )
     name, answers = name_of(benchmark), key == "inside"
     with new_folder(out) as temporary:
         (temporary / "images").mkdir()
