@@ -45,10 +45,9 @@ class Traits:
     """Arguments that a callable takes, and attributes that it declares.
 
     ``takes`` has the names of the keyword arguments besides the conversation; it is None if any name is accepted.
-    ``needs`` has the names of those arguments that have no default value, in their order.
-    ``decoding_at_load`` is True if the constructor takes all decoding settings as ``decoding``.
-    ``own`` has the attributes of the callable that are fields of a model.
-    ``source`` is the callable's file, used to locate errors.
+    ``needs`` has the names of the arguments besides the conversation that have no default value, in order.
+    ``decoding_at_load`` is True if the constructor takes all decoding settings as ``decoding``. ``own`` has the
+    attributes of the callable that are fields of a model. ``source`` is the callable's file, used to locate errors.
     ``version`` is the name of this file and the beginning of its SHA-256.
     """
 
@@ -214,7 +213,7 @@ def _from_file(path: Path) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and pickles look there
+    sys.modules[name] = module  # dataclasses and pickle look for the module there
     try:
         spec.loader.exec_module(module)
     except BaseException:

@@ -126,7 +126,7 @@ class ThreadHost:
         except TimeoutError:
             self._stuck = (
                 f"no reply within {timeout_s:g} s, and a call in this process cannot be stopped; raise --timeout, or "
-                "name --devices, so that it runs in a separate process"
+                "name --devices, so that the model runs in a separate process"
             )
             raise CallError(self._stuck, fatal=True) from None
 

@@ -65,8 +65,8 @@ class OpenWeights:
             cached = None
         if not isinstance(cached, str):
             raise InputError(
-                f"{who}: no folder {place} has a config.json, and the weights are not in the hub's cache on this "
-                f"machine; name a folder, or get them first with 'hf download {place}'."
+                f"{who}: there is no folder {place} with a config.json, and the weights are not in the hub's cache on "
+                f"this machine; name a folder, or get them first with 'hf download {place}'."
             )
 
     def load(self, device: str | None) -> None:

@@ -60,7 +60,7 @@ class Pool:
 
     @property
     def pictures(self) -> Form:
-        """The form of pictures that the callable takes: PIL images, paths or bytes."""
+        """Return the form of pictures that the callable takes: PIL images, paths or bytes."""
         return self._form
 
     async def load(self) -> None:
