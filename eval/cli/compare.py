@@ -39,8 +39,8 @@ _PATH = click.Path(path_type=Path)
 @click.option(
     "--shared", is_flag=True, help="Allow runs of two different benchmarks, and compare the items that are in both."
 )
-@click.option("--fresh", is_flag=True, help="For a run of a fresh seed of RUN_A's benchmark ('chexqa freshen'): show "
-              f"how far each model falls. --margin is then {100 * FRESH_MARGIN:g} by default.")  # fmt: skip
+@click.option("--fresh", is_flag=True, help="RUN_B asks a fresh seed of RUN_A's benchmark ('chexqa freshen'): show how "
+              f"far each model's accuracy falls. --margin is then {100 * FRESH_MARGIN:g} by default.")  # fmt: skip
 @click.option("--models", "names", metavar="A,B", help="Compare model A of RUN_A with model B of RUN_B.")
 @click.option("--benchmark", "folders", metavar="DIR", multiple=True, type=_PATH,
               help="Benchmark folder of RUN_A, if it moved; repeat the option for RUN_B's.")  # fmt: skip
@@ -67,9 +67,8 @@ def compare(
 ) -> None:
     """Show what changed from RUN_A to RUN_B, score by score and item by item, with paired tests.
 
-    Models of the same name are compared, on the items that both runs asked. Runs of different benchmarks are refused
-    unless --shared or --fresh is given. A run may be a file of predictions made elsewhere (.jsonl); two such files need
-    --benchmark.
+    Models of the same name are compared, on the items that both runs asked. Runs of different benchmarks need --shared
+    or --fresh. A run may be a file of predictions made elsewhere (.jsonl); two such files need --benchmark.
     """
     places = (*folders, None, None)[:2]
     if fresh:

@@ -161,7 +161,7 @@ def _show(load: Work, rows: list[Estimate]) -> None:
     table.add_column("model", no_wrap=True)
     for name in ("M tokens in", "of pictures", "M out", "dollars"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("calls over its limits")
+    table.add_column("calls over limits")
     for row in rows:
         too = [f"{row.too_long:,} too long"] * bool(row.too_long)
         too += [f"{row.too_many_images:,} with too many pictures"] * bool(row.too_many_images)
@@ -306,8 +306,8 @@ def _show_power(
         f"Needed: the number of patients to detect a difference of {difference:g} points. Alike: the number of "
         f"patients to show that two equal models differ by less than {difference:g} points (90 % interval, four of "
         "five studies). Until decided: the median number of patients that 'eval --until-decided' asks if the "
-        f"difference is {difference:g} points. 'no' with a percentage: only this share of runs decides, at most half. "
-        "Assumed: "
+        f"difference is {difference:g} points; 'no' with a percentage: there is no median, because only this share of "
+        "runs decides. Assumed: "
         f"one model is right and the other wrong on {100 * assumed.discordance:g} % of the items, with correlation "
         f"{assumed.correlation:g} within a patient.",
         soft_wrap=True,

@@ -82,7 +82,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--logprobs", is_flag=True,
               help="Request log-probabilities of the reply's tokens, a further estimate of confidence.")  # fmt: skip
 @click.option("--stress", metavar="all|noise,wording,…",
-              help="Ask each question once more, spoilt in one way: a degraded radiograph, other words, or a false "
+              help="Ask each question once more, changed in one way: a degraded radiograph, other words, or a false "
               "history.")  # fmt: skip
 @click.option("--blind", is_flag=True, help="Send the text without the pictures.")
 @click.option("--condition", "interventions", multiple=True, metavar="C,C",
@@ -106,10 +106,16 @@ _PATH = click.Path(path_type=Path)
 @click.option("--give-up-after", default=30.0, show_default=True, type=_AMOUNT, metavar="MIN",
               help="Minutes until a model that does not answer is given up (30 s if it never answered).")  # fmt: skip
 @click.option(
-    "--budget-usd", type=_AMOUNT, metavar="USD", help="Stop when the turns in this command's logs have cost USD."
+    "--budget-usd",
+    type=_AMOUNT,
+    metavar="USD",
+    help="Stop when the turns in this command's logs have cost this many dollars.",
 )
 @click.option(
-    "--budget-tokens", type=_COUNT, metavar="N", help="Stop when these logs have N tokens of input and output."
+    "--budget-tokens",
+    type=_COUNT,
+    metavar="N",
+    help="Stop when the turns in this command's logs have N tokens of input and output.",
 )
 @click.option("--max-minutes", type=_AMOUNT, metavar="MIN", help="Stop after this many minutes.")
 @click.option("--until-decided", "until", metavar="A,B",
@@ -120,7 +126,7 @@ _PATH = click.Path(path_type=Path)
 @click.option(
     "--target",
     type=click.Choice(TARGETS),
-    help="With --until-decided: all similar patients, or the benchmark's own  [default: population].",
+    help="With --until-decided: decide for all similar patients, or for the benchmark's own  [default: population].",
 )
 @click.option("--batch", type=_PATH, metavar="DIR",
               help="Write the requests into DIR as files for a batch endpoint; read the results there.")  # fmt: skip

@@ -94,7 +94,7 @@ def graded_runs(command: Callable[..., None]) -> Callable[..., None]:
 @OVERWRITE
 @click.option("--table", "named", metavar="NAME", multiple=True,
               type=click.Choice([*display_all.NAMES, display_all.ALL]),
-              help="Print this table, or 'all'. May be repeated. By default the headline is printed.")  # fmt: skip
+              help="Print this table, or 'all'. May be repeated. By default the main tables are printed.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the tables as one JSON object.")
 def grade(
     out: Path | None,

@@ -141,9 +141,7 @@ def grade(
     from chexqa.eval.heatmaps import grading, study, summary, targets
 
     if (bench is None) == (masks is None):
-        raise InputError(
-            "give either --benchmark BENCH or --masks FILE, which has the masks that the maps are graded against."
-        )
+        raise InputError("give the masks that the maps are graded against: either --benchmark BENCH or --masks FILE.")
     named = _named(maps, names)
     marks = {POINTS: (points, grading.grade_points), OUTLINES: (outlines, grading.grade_outlines)}
     given = {name: (path, grader) for name, (path, grader) in marks.items() if path is not None}
