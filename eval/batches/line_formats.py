@@ -208,9 +208,7 @@ def _pieces(record: Mapping[str, Any], picture: re.Pattern[bytes]) -> list[bytes
 
 
 def _lost(error: Any) -> SendError:
-    """Return the failure of a request without an answer, for example an expired one; its question will be asked
-    again.
-    """
+    """Return the failure of a request without an answer, such as an expired request; the question is asked again."""
     said: Record = error if isinstance(error, dict) else {"message": error}
     inner = said.get("error")
     said = inner if isinstance(inner, dict) else said

@@ -216,7 +216,7 @@ def ask(bench: Benchmark, chosen: list[Model], folder: Path, given: dict[str, An
     if batch is not None:
         return batches.ask(order, batch, given["batch_submit"], given["batch_poll"])
     for wording, why in unequal(bench).items() if WORDING in order.stress else ():
-        messages().print(f"not asked: wording {wording.letter} of {wording.kind}, found unequal ({why})")
+        messages().print(f"not asked: wording {wording.letter} of {wording.kind}, which a review found unequal ({why})")
     # A callable may print; its output must not mix with the result of this command.
     apart = redirect_stdout(sys.stderr) if any(model.python for model in order.models) else nullcontext()
     with apart, live_progress.shown(messages()) as watch:

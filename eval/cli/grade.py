@@ -50,7 +50,7 @@ ON = click.option(
 )  # fmt: skip
 
 
-OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace a report of other runs that DIR holds.")
+OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace a report of other runs in DIR.")
 REVIEWED = click.option(
     "--reviewed", metavar="REVIEW", type=click.Path(path_type=Path),
     help="Folder of a review in which experts answered a random sample blind; these answers correct accuracies for "

@@ -1,4 +1,4 @@
-"""Measures of how well confidences separate right answers from wrong ones, and the choice of answers for a reader."""
+"""Separation of right answers from wrong ones by their confidence, and the choice of answers to hand to a reader."""
 
 from __future__ import annotations
 

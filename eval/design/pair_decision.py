@@ -139,7 +139,7 @@ class PairTally:
     def take(self, turns: Iterable[Turn]) -> None:
         """Count answered questions, and after each patient who becomes complete, test if the rule decides.
 
-        A question that is passed twice is counted once.
+        Each answered question must be passed only once.
         """
         for turn in turns:
             if turn.state == ERROR or turn.model not in self.rule.models:

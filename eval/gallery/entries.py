@@ -160,5 +160,5 @@ def _state(item: Item, key: tuple[int, ...] | None, turn: Turn, original: Said |
 
 
 def is_altered(entry: Entry) -> bool:
-    """Return True for an item that was asked with an altered picture."""
+    """Return True for an altered or stressed item."""
     return entry.item.condition != ORIGINAL

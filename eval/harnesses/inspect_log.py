@@ -28,7 +28,7 @@ _UNREAD = {"messages", "events", "attachments"}
 
 
 class ImportedLog(NamedTuple):
-    """Counts of an import: the model and protocol, turns written, and items without a turn."""
+    """Result of an import: the model, the protocol, and the numbers of turns written and of items without a turn."""
 
     model: str
     protocol: str

@@ -1,8 +1,9 @@
 """Scores of clustered samples, with 95 % intervals made from each patient's influence on the score.
 
 The influence on a score is a vector with one number for each patient: how much the score would change with this
-patient's weight. Intervals use Student's quantile for the number of patients. Those of a score are symmetric on the
-logit scale, those of a difference around the difference. With fewer than :data:`LEAST` patients there is no interval.
+patient's weight. Intervals use Student's quantile for the number of patients. The interval of a score is symmetric on
+the logit scale, and the interval of a difference is symmetric around the difference. With fewer than :data:`LEAST`
+patients there is no interval.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def difference(first: Score, second: Score) -> Estimate:
 
 
 def estimate(score: Score) -> Estimate:
-    """Return a score from 0 to 1 with its interval; a score of exactly 0 or 1 has none."""
+    """Return a score from 0 to 1 with its interval; a score of exactly 0 or 1 has no interval."""
     value, reach = score.value, _reach(score.influence)
     if not np.isfinite(value) or reach is None or not 0 < value < 1:
         return Estimate(value if np.isfinite(value) else None, None, None)

@@ -90,7 +90,7 @@ class _Machine:
         raise BadPickleError("is cut off before the pickle's end; copy the file again.")
 
     def _play(self, name: str, argument: Any) -> None:
-        """Perform one operation on the stack; its name is the one in the module pickle."""
+        """Perform one operation on the stack; ``name`` is its name in the module pickletools."""
         stack = self.stack
         if name in _NUMBERS_AND_TEXT:
             stack.append(argument)

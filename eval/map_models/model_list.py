@@ -59,7 +59,7 @@ def register_built_in() -> None:
 
 
 def choose(name: str, weights: Path | None) -> Chosen:
-    """Return the maker with a name, which is that of a known checkpoint or of a family.
+    """Return the maker for the name of a known checkpoint or of a family.
 
     Raise ``InputError`` if there is no such maker, or if it needs a folder of weights or an extra that is not
     installed. Raise it also if a folder is given to a maker that needs none.

@@ -113,7 +113,7 @@ def read_state(folder: Path) -> dict[str, Any]:
 
 
 def load_state(model: Any, state: Mapping[str, Any], where: Path) -> None:
-    """Load every key of a state dict into a model; raise ``InputError`` that names the keys that do not fit."""
+    """Load every key of a state dict into a model; raise ``InputError`` if a key does not fit."""
     try:
         found = model.load_state_dict(dict(state), strict=False)
     except RuntimeError as error:

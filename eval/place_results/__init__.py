@@ -5,7 +5,7 @@ The results show how often the place of a present finding is right, and how ofte
 - ``place_rows``: the rows that count.
 - ``frame_proofs``: which models use the declared coordinate system.
 - ``guessers``: scores of guessing.
-- ``place_table``: scores with their intervals; ``one_cell``: all who say where, by one cell of the grid.
+- ``place_table``: scores with their intervals; ``one_cell``: hit rates of models, maps and readers on the grid.
 - ``terminal_table``: the headline on the terminal.
 - ``gallery_drawings``: places over the radiographs of the report's gallery.
 """

@@ -27,7 +27,7 @@ KEY, KEY_RGB = "key", (255, 64, 64)
 ANSWER_RGB = ((86, 180, 233), (240, 228, 66), (0, 200, 150), (230, 159, 0), (224, 150, 200), (255, 255, 255))
 # Sizes as shares of the picture's longer side: width of a line, radius of a point, height of a letter.
 LINE, DOT, LETTER = 1 / 340, 1 / 90, 1 / 32
-_KEY_WIDER, _EDGE = 1.7, 1 / 500  # the key's lines show on both sides of an answer's line on top of them
+_KEY_WIDER, _EDGE = 1.7, 1 / 500  # so that the key's lines show on both sides of an answer's line above them
 _SHIFT = 4  # cv2 takes coordinates in sixteenths of a pixel
 
 

@@ -12,7 +12,7 @@ from chexqa.eval.places.coordinate_systems import Size
 from chexqa.files.errors import InputError
 from chexqa.files.opening import open_binary
 
-_HEADER = struct.Struct(">16xII")  # a PNG's width and height lie behind its first 16 bytes
+_HEADER = struct.Struct(">16xII")  # a PNG's width and height follow its first 16 bytes
 
 
 def picture_size(benchmark: Benchmark, item: Item) -> Size:

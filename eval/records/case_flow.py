@@ -21,8 +21,8 @@ _WIDTH, _BOX, _GAP, _LINE, _LEFT, _RIGHT = 900, 420, 28, 17, 20, 480
 
 
 class Step(NamedTuple):
-    """Step of the flow: ``lines`` describe the cases that remain, and ``out`` the cases that were left out before
-    it.
+    """Step of the flow: ``lines`` describe the cases that remain, and ``out`` the cases that were left out before this
+    step.
     """
 
     lines: tuple[str, ...]

@@ -1,6 +1,4 @@
-"""Layout of tables on the terminal, and the notes below them: on replies that were read again, and unfinished
-models.
-"""
+"""Layout of tables on the terminal, and notes below them on replies that were read again and on unfinished models."""
 
 from __future__ import annotations
 
@@ -42,7 +40,7 @@ def plain_table(title: str, first: str, heads: Sequence[str], note: str = "") ->
 
 
 def print_table(table: Table, out: Console) -> None:
-    """Print a table after an empty line; print a table that is too wide for the console in parts, one below the other.
+    """Print a table after an empty line; if it is too wide for the console, print it in parts, one below the other.
 
     The first column is as wide as its longest name, up to its largest width, so that names are not broken. The note has
     the width of the console, even below a narrow table.

@@ -137,7 +137,7 @@ class StressedPictures:
 
 
 def stressed_items(benchmark: Benchmark, items: Sequence[Item], kinds: Sequence[str]) -> list[Item]:
-    """Return one stressed item for each item (:func:`chexqa.eval.stress.cells.stressed`); its pictures are still
+    """Return the stressed items of items (:func:`chexqa.eval.stress.cells.stressed`); their pictures are still
     originals.
 
     Wordings that a reviewer found not equal in meaning are left out.

@@ -29,9 +29,7 @@ _OF_CASE = ("finding", "outline", "area", "note", "side")
 
 
 class Pair(NamedTuple):
-    """A question in the bank's wording and in another one; ``rule`` is the number of the rule within its kind, from
-    1.
-    """
+    """A question in the bank's wording and in another wording; ``rule`` numbers the rules of its kind, from 1."""
 
     wording: Wording
     rule: int

@@ -28,7 +28,7 @@ from chexqa.stats import TAIL
 
 MOST_LAPSES = 0.06
 LEAST_OBSERVATIONS = 200
-# The fit searches thresholds up to this factor outside the tested depths.
+# The fit searches for thresholds up to this factor outside the tested depths.
 _OUTSIDE = 16.0
 _SLOPES = (0.3, 6.0)
 _BIASES = (-4.0, 4.0)

@@ -447,7 +447,7 @@ def test_two_models_are_compared_on_the_same_items(page: Any, report: Path) -> N
     assert (view(page)["a"], view(page)["b"]) == (["good"], [HOSTILE])
     caption = page.locator("#compare figcaption").first.inner_text()
     assert "the verdict “different” after Holm's correction" in caption
-    assert "Intervals have no such correction" in caption
+    assert "Intervals are not corrected" in caption
     verdicts = pl.read_csv(report / "tables" / "pairs.csv").filter(
         (pl.col("protocol") == "end_to_end") & (pl.col("model_a") == "good") & (pl.col("model_b") == HOSTILE)
     )
@@ -490,7 +490,10 @@ def test_kinds_say_that_they_have_no_corrected_score_among_answered_questions(pa
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     caption = page.locator("#kinds figcaption").first
     assert caption.inner_text().startswith("Score corrected for chance of each kind")
-    assert "The grid's cell is corrected for chance here; the leaderboard has its hit rate." in caption.inner_text()
+    assert (
+        "The kind “grid cell” is corrected for chance here; the leaderboard shows its plain hit rate."
+        in caption.inner_text()
+    )
     assert "cardiomegaly" not in caption.inner_text(), "it was not asked about"
     with_it = page.evaluate("""() => {
       const table = report.rows("finding_kinds");

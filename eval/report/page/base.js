@@ -1,6 +1,6 @@
 "use strict";
 // Data of the page, small helpers, numbers as text, and the view: what the switches choose, kept in the address.
-// Text of strangers (names of models) is only ever set as text.
+// Untrusted text, such as names of models, is inserted only as text.
 const report = (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const CONTROL = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;

@@ -87,7 +87,7 @@ const plots = (() => {
   const darkness = (share) => (share > 0.5 ? 0.66 + 0.68 * (share - 0.5) : 0.8 * share);
 
   // Cells of shares with a text in each. ``cell(row, column)``: value from 0 to 1, text, lines, choice; or null. In a narrow
-  // window the cells keep their size, and the panel scrolls sidewards.
+  // window the cells keep their size, and the panel scrolls sideways.
   function heat({ title: title_, rows: down, columns: across, cell, side = report.narrow.matches ? 28 : 32, widest = report.narrow.matches ? 150 : 210, isWide = true }) {
     ruler.font = `400 12px system-ui, "Segoe UI", "DejaVu Sans", sans-serif`;
     const label = Math.min(Math.max(report.narrow.matches ? 116 : LABEL, ...down.map((one) => ruler.measureText(words(one)).width + 14)), widest);

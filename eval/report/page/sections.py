@@ -81,7 +81,7 @@ OUTLINE = (
     Section(
         "comparisons",
         "Which models differ",
-        "Which differences are certain?",
+        "Which differences are significant?",
         "Paired tests on the same patients. Models with a common letter do not differ significantly (5 %, Holm's "
         "correction for the family of tests named in advance); all tests outside the family are exploratory. Models "
         "are called alike if the 90 % interval of their difference lies within the margin, with the same correction.",

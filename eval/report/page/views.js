@@ -74,7 +74,7 @@ const views = (() => {
   function otherwise(list, column) {
     const asked = rows("finding_kinds").some((row) => here(row) && row.finding === data.not_compared && row.kind !== "grid_cell");
     const grid_ = list.some((row) => row.kind === "grid_cell") && column.startsWith("corrected");
-    return `${asked ? ` Kinds include ${data.not_compared}, which levels leave out.` : ""}${grid_ ? " The kind grid cell is corrected for chance here; the leaderboard shows the plain hit rate." : ""}`;
+    return `${asked ? ` Kinds include ${data.not_compared}, which levels leave out.` : ""}${grid_ ? " The kind “grid cell” is corrected for chance here; the leaderboard shows its plain hit rate." : ""}`;
   }
   // The scores of guessing on the scale that is shown; for the most frequent answer, kinds have only its accuracy.
   function guesses(row, isCorrected) {
