@@ -105,29 +105,19 @@ _PATH = click.Path(path_type=Path)
               help="Number of attempts at a question before the question ends as an error.")  # fmt: skip
 @click.option("--give-up-after", default=30.0, show_default=True, type=_AMOUNT, metavar="MIN",
               help="Minutes until a model that does not answer is given up (30 s if it never answered).")  # fmt: skip
-@click.option(
-    "--budget-usd",
-    type=_AMOUNT,
-    metavar="USD",
-    help="Stop when the turns in this command's logs have cost this many dollars.",
-)
-@click.option(
-    "--budget-tokens",
-    type=_COUNT,
-    metavar="N",
-    help="Stop when the turns in this command's logs have N tokens of input and output.",
-)
+@click.option("--budget-usd", type=_AMOUNT, metavar="USD",
+              help="Stop when the turns in this command's logs have cost this many dollars.")  # fmt: skip
+@click.option("--budget-tokens", type=_COUNT, metavar="N",
+              help="Stop when the turns in this command's logs have N tokens of input and output.")  # fmt: skip
 @click.option("--max-minutes", type=_AMOUNT, metavar="MIN", help="Stop after this many minutes.")
 @click.option("--until-decided", "until", metavar="A,B",
               help="Ask A and B patient after patient until it is decided which of them is better.")  # fmt: skip
 @click.option("--on", type=click.Choice(ON), help="With --until-decided: the score that decides  [default: mean].")
 @click.option("--alpha", type=click.FloatRange(0, 0.5, min_open=True, max_open=True), metavar="P",
               help="With --until-decided: probability of deciding between equal models  [default: 0.05].")  # fmt: skip
-@click.option(
-    "--target",
-    type=click.Choice(TARGETS),
-    help="With --until-decided: decide for all similar patients, or for the benchmark's own  [default: population].",
-)
+@click.option("--target", type=click.Choice(TARGETS),
+              help="With --until-decided: decide for all similar patients, or for the benchmark's own  "
+              "[default: population].")  # fmt: skip
 @click.option("--batch", type=_PATH, metavar="DIR",
               help="Write the requests into DIR as files for a batch endpoint; read the results there.")  # fmt: skip
 @click.option(

@@ -113,7 +113,7 @@ def _price(model: Model) -> str:
 
 
 @click.command("check", epilog="Example: chexqa models check --models gpt-5.4,lingshu-32b")
-@click.option("--models", "names", metavar="A,B|all", help="Models to check.  [default: all, unless --model-id]",
+@click.option("--models", "names", metavar="A,B|all", help="Models to check.  [default: all without --model-id]",
               shell_complete=completion.models)  # fmt: skip
 @_FILE
 @other_model

@@ -124,7 +124,9 @@ def load_state(model: Any, state: Mapping[str, Any], where: Path) -> None:
     wrong = [f"missing {key}" for key in found.missing_keys] + [f"unknown {key}" for key in found.unexpected_keys]
     if wrong:
         more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-        raise InputError(f"{where}: the weights do not fit the model: {', '.join(wrong[:3])}{more}.")
+        raise InputError(
+            f"{where}: the weights do not fit the model ({', '.join(wrong[:3])}{more}); give the weights of this model."
+        )
 
 
 def read_config(folder: Path) -> Record:

@@ -79,8 +79,8 @@ def _number(rows: pl.DataFrame, kind: str) -> Text:
 
 WHERE_CAPTION = (
     "Share of present findings for which the answered cell is a hit, mean of findings. Only cases about which all "
-    "kinds of the table ask are counted. A cell is named directly, or contains the answered point, the box's middle or "
-    "the map's maximum. 95 % intervals under the numbers."
+    "kinds of the table ask are counted. The cell is named directly, or it contains the answered point, the box's "
+    "middle or the map's maximum. 95 % intervals under the numbers."
 )
 
 

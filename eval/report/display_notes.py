@@ -122,7 +122,8 @@ def unfinished(states: pl.DataFrame, elsewhere: set[str], allow_partial: bool) -
         mend = "add lines for them" if row["model"] in elsewhere else "the same 'chexqa eval' command asks them again"
         count = row["error"] + row["not_asked"]
         if row["items"] == count + row["overflow"] > count:
-            yield f"{row['model']}: never replied, so it has no accuracy; its server refused all questions as too long."
+            refused = f"{row['overflow']:,} of {plural(row['items'], 'question')}"
+            yield f"{row['model']}: never replied, so it has no accuracy; its server refused {refused} as too long."
         elif count:
             hint = "" if allow_partial else " (--allow-partial shows the finished part)"
             open_ones = f"({row['error']:,} in error, {row['not_asked']:,} not asked)"

@@ -12,10 +12,10 @@ TABLES: dict[str, str] = {
 COLUMNS: dict[str, str] = {
     "seen_in": "contour evaluation: does the outline need a revision; points: which points mark an error; four "
     "pictures: which of four outlines is right",
-    "with_error": "number of answers about an error: outlines with one error (others with an error are left out), "
-    "points at an error, or sets of four pictures",
-    "false_alarms": "share of fitting outlines that were called wrong; in points: share of points without an error "
-    "that were marked",
+    "with_error": "number of answers about an error: outlines with one error (outlines with several errors are "
+    "left out), points at an error, or sets of four pictures",
+    "false_alarms": "share of fitting outlines that were called wrong; in the task on points: share of points without "
+    "an error that were marked",
     "criterion": "normal quantile of the share of fitting outlines that were called fitting; above 0, the model tends "
     "to call outlines fitting",
     "threshold": "depth of the error in pixels (of 1024) at which d' is 1 (contour evaluation), or at which the share "
