@@ -12,7 +12,8 @@ from chexqa.imaging.read import Mask
 
 # Largest overlap of the lungs, as a share of the smaller lung: lungs drawn separately overlap behind the heart.
 LUNG_OVERLAP = 0.1
-# Limits of doubt: overlap / smaller lung, smaller / larger lung, length cut off by the picture's edge / lung's height.
+# Limits beyond which lung masks are doubtful: the overlap divided by the smaller lung, the smaller lung divided by the
+# larger lung, and the length cut off by the picture's edge divided by the lung's height.
 _MUCH_OVERLAP, _SMALL_LUNG, _CUT_EDGE = 0.02, 0.4, 0.1
 
 

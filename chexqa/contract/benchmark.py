@@ -41,7 +41,7 @@ from chexqa.version import __version__
 
 _CHECKERS = 2
 ITEMS, ANSWERS, SKIPPED, ABOUT = "items.jsonl", "answers.jsonl", "skipped.jsonl", "benchmark.json"
-# The card, the line that every card begins with (other files are never overwritten), and the list of review changes.
+# The card, and the list of changes after a review. A card begins with CARD_MARK; a README.md without it is kept.
 CARD, CHANGES = "README.md", "CHANGES.md"
 CARD_MARK = "<!-- written by 'chexqa'; 'chexqa audit' writes it anew -->"
 
@@ -229,11 +229,13 @@ def _check_whole(benchmark: Benchmark) -> None:
             )
         if (item.level, item.stage, item.multi) != (kind.level, kind.stage, kind.multi):
             raise InputError(
-                f"{where}: item '{item.item_id}' has a level, stage or 'multi' that differs from the "
-                f"declaration of its kind."
+                f"{where}: item '{item.item_id}' has a level, stage or 'multi' that differs from its "
+                "kind's declaration; restore the file."
             )
         if [option.n for option in item.options] != list(range(1, len(item.options) + 1)):
-            raise InputError(f"{where}: the options of item '{item.item_id}' are not numbered 1, 2, 3, …")
+            raise InputError(
+                f"{where}: the options of item '{item.item_id}' are not numbered 1, 2, 3, …; restore the file."
+            )
     if benchmark.answers is None or benchmark.cases is None:
         return
     for item in benchmark.items:
@@ -242,7 +244,7 @@ def _check_whole(benchmark: Benchmark) -> None:
             raise InputError(f"{benchmark.folder / ANSWERS}: item '{item.item_id}' has no key; restore the file.")
         wrong = _wrong_key(item, answer, benchmark.kinds[item.kind])
         if wrong:
-            raise InputError(f"{benchmark.folder / ANSWERS}: item '{item.item_id}' has {wrong}.")
+            raise InputError(f"{benchmark.folder / ANSWERS}: item '{item.item_id}' has {wrong}; restore the file.")
 
 
 def _wrong_key(item: Item, answer: Answer, kind: Kind) -> str | None:

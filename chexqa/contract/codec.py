@@ -94,7 +94,7 @@ def _dataclass_reader(wanted: Any) -> Callable[[Any], Any]:
 
 
 def _sequence_reader(wanted: Any, origin: type, inner: tuple[Any, ...]) -> Callable[[Any], Any]:
-    # A tuple of fixed length has one type for each entry, every other sequence one type for all.
+    # A tuple of fixed length has one type for each entry; every other sequence has one type for all entries.
     fixed = [_reader(one) for one in inner] if origin is tuple and inner[-1] is not Ellipsis else None
     entry = _reader(inner[0])
 

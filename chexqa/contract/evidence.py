@@ -77,8 +77,9 @@ class Evidence(ABC):
     def is_near(self, margin: float | None = None) -> bool:
         """Return True if a measured number that decides the answer is near its threshold.
 
-        ``margin`` is the smallest distance of a deciding number from its threshold, divided by the threshold; it counts
-        as near up to ``near_margin``. Without a margin, each number is compared with the intervals in ``near``.
+        ``margin`` is the smallest distance of a deciding number from its threshold, divided by the threshold. A margin
+        of at most ``near_margin`` counts as near. Without a margin, each number is compared with the intervals in
+        ``near``.
         """
         if margin is not None:
             return margin <= self.near_margin
@@ -314,7 +315,7 @@ class PlacesEvidence(_RegionEvidence):
         """Return an error text if the number of regions is not one less than the number of options, otherwise None."""
         if "shown" not in record or len(record["shown"]) + 1 == options:
             return None
-        return f"evidence of {len(record['shown'])} regions and {options} options, of which the last names no region"
+        return f"evidence of {len(record['shown'])} regions, but {options} options (the last one names no region)"
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
         """Return the covered share of each region that is an option."""

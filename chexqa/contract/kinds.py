@@ -79,7 +79,7 @@ _ALL = (
          drawn_anew=True),
     Kind("revision_result", 5, "fine", 3, "single", evidence.ResultEvidence,
          "which of four other outlines fits best? One has no error. The other three have a first set of errors, a "
-         "second set, and both sets.", "re-\nsult", drawn_anew=True),
+         "second set, or both.", "re-\nsult", drawn_anew=True),
     Kind("distribution", 6, "semantic", 4, "single", evidence.ZonesEvidence,
          "in how many of the six lung zones does the finding take up a notable part?", "distri-\nbution", ordered=True),
     Kind("location", 7, "semantic", 4, "multi", evidence.PlacesEvidence,

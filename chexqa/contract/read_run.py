@@ -21,7 +21,7 @@ from chexqa.contract import reply_limits
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import split_by_condition
 from chexqa.files import limits
-from chexqa.files.errors import InputError
+from chexqa.files.errors import InputError, unreadable
 from chexqa.files.jsonio import Record, check, dump, is_folder, many_objects, parse_json, read_json
 from chexqa.files.opening import open_binary, real
 from chexqa.files.terminal import messages, plural
@@ -30,7 +30,7 @@ from chexqa.version import __version__
 _ENDLESS = 2**28  # bytes of a line that counts as endless; the longest turn ever logged has less than half as many
 ABOUT, TURNS, DECISION = "run.json", "turns", "decision.json"
 ERROR, OVERFLOW = "error", "overflow"
-# ``parser_version`` for a reply that chexqa's parser did not read, and for a log without that field.
+# Value of ``parser_version`` for a reply that chexqa's parser did not read, and for a log without this field.
 NO_PARSER, FIRST_PARSER = 0, 1
 
 
@@ -286,7 +286,7 @@ def read_log(path: Path) -> Log:
                 else:
                     odd, first = odd + 1, first or found
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
+        raise unreadable(path, error) from None
     return Log(turns, whole, Aside(path, odd, first.number, why(first), _is_newer(first.data)) if first else None)
 
 

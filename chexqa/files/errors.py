@@ -45,6 +45,12 @@ def unwritable(path: object, error: OSError) -> InputError | UnfinishedError:
     return InputError(f"{reason}; make the path writable, or give another path.")
 
 
+def unreadable(path: object, error: OSError | ValueError) -> InputError:
+    """Return the error for a ``path`` that the system cannot read."""
+    reason = getattr(error, "strerror", None) or error
+    return InputError(f"{path}: cannot be read ({reason}); check its permissions and its disk, or give another file.")
+
+
 def suggest(name: str, known: Iterable[str]) -> str:
     """Return a hint for a misspelt name, such as ``" (did you mean 'edema'?)"``; the hint begins with a space.
 

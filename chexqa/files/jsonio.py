@@ -24,7 +24,7 @@ import yaml
 from chexqa import schemas
 from chexqa.files import limits
 from chexqa.files.atomic import new_file
-from chexqa.files.errors import InputError
+from chexqa.files.errors import InputError, unreadable
 from chexqa.files.opening import open_text, read_whole
 
 if TYPE_CHECKING:
@@ -117,7 +117,8 @@ def parse_json(text: str, where: str) -> Any:
         raise InputError(reason) from None
     if limits.is_deep(text):
         raise InputError(
-            f"{where}: lists and objects are nested more than {limits.MAX_DEPTH} deep; this is not a chexqa file."
+            f"{where}: lists and objects are nested more than {limits.MAX_DEPTH} deep; check that this is the right "
+            "file."
         )
     refuse_halves(value, text, where)
     return value
@@ -202,7 +203,7 @@ def reading(path: Path) -> Iterator[None]:
     except UnicodeDecodeError:
         raise InputError(f"{path}: not UTF-8 text; save it as UTF-8.") from None
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
+        raise unreadable(path, error) from None
 
 
 def read_jsonl(path: Path, schema: str, inside: Path | None = None) -> Iterator[tuple[int, Record]]:
@@ -275,7 +276,7 @@ def read_yaml(path: Path, schema: str) -> Record:
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
-        raise InputError(f"{path}{line}: not valid YAML ({getattr(error, 'problem', error)}).") from None
+        raise InputError(f"{path}{line}: not valid YAML ({getattr(error, 'problem', error)}); correct it.") from None
     except (TypeError, ValueError) as error:
         raise InputError(
             f"{path}: contains a value that JSON cannot express ({error}); put the value in quotes, or remove it."

@@ -23,7 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, NoReturn
 
-from chexqa.files.errors import InputError, unwritable
+from chexqa.files.errors import InputError, unreadable, unwritable
 
 
 class MissingError(InputError):
@@ -152,7 +152,7 @@ def move_into_place(temporary: Path, path: Path) -> None:
     with suppress(FileNotFoundError):
         mode = os.lstat(path).st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode)):
-            raise OSError(errno.EEXIST, "a pipe or device is there, which no file may replace")
+            raise OSError(errno.EEXIST, "a pipe or device has this name, and chexqa does not replace it")
     temporary.replace(path)
 
 
@@ -276,4 +276,4 @@ def _refuse(path: Path, error: OSError | ValueError) -> NoReturn:
         raise MissingError(f"{path}: no such file.") from None
     if getattr(error, "errno", None) in (errno.ENXIO, errno.EOPNOTSUPP):  # a socket, a device without a driver
         raise InputError(f"{path}: is a pipe or device; give a file.") from None
-    raise InputError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error}).") from None
+    raise unreadable(path, error) from None

@@ -1,8 +1,9 @@
 """Zones and regions of the lungs, and the pixels of a lesion in them.
 
-All rules use only the two lung masks, ``(H, W)`` bool in pixels of the working image, x to the right, y down. "Right"
-is the patient's right, which is on the left of the picture. The definitions are those of CheXpercept (arXiv
-2606.21020). A missing lung has no regions. If erosion leaves no core of a lung, all of the lung is peripheral.
+All rules use only the two lung masks, bool ``(H, W)`` at the size of the working image. Columns (x) count to the right
+and rows (y) down. "Right" is the patient's right, which is on the left of the picture. The definitions are those of
+CheXpercept (arXiv 2606.21020). A missing lung has no regions. The peripheral part of a lung lies lateral to its core
+(:func:`lung_cores`); if a lung has no core, all of it is peripheral.
 """
 
 from __future__ import annotations

@@ -63,6 +63,7 @@ MAX_ELEMENTS = 50_000
 MAX_VALUE = 2 * 2**20
 # Bytes by which the compressed stream of a small picture may exceed the uncompressed picture.
 _MARGIN = 2**16
+_ANOTHER = "the file is damaged, so give another copy."
 # Errors that pydicom and its decoders raise for damaged files.
 _DAMAGED = (
     OSError,
@@ -122,7 +123,7 @@ def samples(path: Path, max_pixels: int) -> tuple[Values, npt.NDArray[np.bool_]]
 
 
 def _opened(path: Path, max_pixels: int, use: Callable[[Dataset, Values], Result]) -> Result:
-    """Check and decode a DICOM file with one frame; return the result of ``use``, called with data set and samples."""
+    """Check and decode a DICOM file with one frame; return the result of ``use`` on its data set and samples."""
     try:
         import pydicom
         from pydicom.errors import BytesLengthException, InvalidDicomError
@@ -262,7 +263,8 @@ def _check_header(path: Path, header: Dataset, max_pixels: int) -> None:
         raise InputError(f"{path}: the file has {frames} frames; save the frame you need as a separate file.")
     if header.BitsAllocated not in (8, _MOST_BITS):
         raise InputError(
-            f"{path}: the file has {header.BitsAllocated} bits per pixel, but only 8 or 16 can be read; save it again."
+            f"{path}: the file has {header.BitsAllocated} bits per pixel, but only 8 or 16 can be read; "
+            "save it with 8 or 16 bits per pixel."
         )
     kind = str(header.PhotometricInterpretation)
     if kind not in _GRAYS + _COLOURS or (kind in _COLOURS and header.BitsAllocated != 8):
@@ -288,7 +290,7 @@ def _check_frame(path: Path, dataset: Dataset) -> None:
     width = int(dataset.BitsAllocated) // 8
     stream, syntax = frame(dataset.PixelData), str(dataset.file_meta.TransferSyntaxUID)
     if len(stream) > 2 * rows * columns * samples * width + _MARGIN:
-        raise InputError(f"{path}: the compressed data are larger than the uncompressed picture.")
+        raise InputError(f"{path}: the compressed data are larger than the uncompressed picture; {_ANOTHER}")
     if syntax == RLE:
         dataset.PixelData = unpacked(stream, rows * columns, samples, width)
         dataset["PixelData"].is_undefined_length = False
@@ -298,11 +300,12 @@ def _check_frame(path: Path, dataset: Dataset) -> None:
     if found[:2] != said[:2]:
         raise InputError(
             f"{path}: the compressed picture is {found.columns} x {found.rows} px, but the header says {columns} x "
-            f"{rows} px."
+            f"{rows} px; {_ANOTHER}"
         )
     if found.samples != samples:
         raise InputError(
-            f"{path}: the compressed picture has {found.samples} samples per pixel, but the header says {samples}."
+            f"{path}: the compressed picture has {found.samples} samples per pixel, but the header says {samples}; "
+            f"{_ANOTHER}"
         )
     dataset.PixelData = encapsulate([stream], has_bot=False)
 

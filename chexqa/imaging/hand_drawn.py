@@ -33,8 +33,8 @@ def hand_drawn(mask: Mask, rng: np.random.Generator) -> list[Line]:
     """Return the borders of a mask as if drawn by hand: smoothed, then randomly displaced.
 
     All points are at most 2 px from the borders (Hausdorff distance). The size of the displacements differs between
-    pictures. It differs by more than the roughness that smoothing leaves on an edited border, so an edited outline
-    cannot be recognized by its roughness or its length.
+    pictures. This variation exceeds the roughness that an edit adds to a border, so neither the roughness nor the
+    length of an outline shows that it was edited.
     """
     stray = rng.uniform(*_STRAY)
     return [_bounded(border, _stray(_smooth(border), stray, rng)) for border in _borders(mask)]

@@ -80,7 +80,10 @@ def _pixels(source: MaskSource, shape: tuple[int, int], what: str, frame: MaskFr
         return _filled(source["box"], shape, what), what
     height, width = map(int, source["size"])
     if height * width > MAX_PIXELS:
-        raise InputError(f"{what}: the run lengths are for {width} x {height} px, more than {MAX_PIXELS:,} pixels.")
+        raise InputError(
+            f"{what}: the run lengths are for {width} x {height} px, more than {MAX_PIXELS:,} pixels; "
+            "give a mask with fewer pixels."
+        )
     _check_size((height, width), shape, f"{what}: the run lengths are for", frame)
     return resample(masks.from_rle(source, what), shape), what
 
@@ -88,9 +91,9 @@ def _pixels(source: MaskSource, shape: tuple[int, int], what: str, frame: MaskFr
 def proportional(one: tuple[int, int], other: tuple[int, int]) -> bool:
     """Return True if two sizes ``(H, W)`` have the same proportions, except for rounding to whole pixels.
 
-    Rounding must be possible in one way: to the nearest pixel, or both sides down, or both sides up. The sizes
-    1023 x 1024 and 1024 x 1024 fit. The sizes 1025 x 1023 and 1024 x 1024 do not, since no rounding makes one side
-    longer and the other side shorter.
+    One rule must explain the rounding of both sides: to the nearest pixel, down, or up. The sizes 1023 x 1024 and 1024
+    x 1024 fit. The sizes 1025 x 1023 and 1024 x 1024 do not fit, since no rule makes one side longer and the other side
+    shorter.
     """
     return abs(one[0] * other[1] - one[1] * other[0]) <= max(*one, *other)
 
@@ -179,7 +182,7 @@ def read_nifti(path: Path, shape: tuple[int, int] | None) -> npt.NDArray[np.int6
     except InputError:
         raise
     except Exception as error:  # nibabel's errors have no base class of their own
-        raise InputError(f"{path}: cannot be read as NIfTI ({type(error).__name__}).") from None
+        raise InputError(f"{path}: cannot be read as NIfTI ({type(error).__name__}); give a complete file.") from None
     values = np.round(raw.astype(float)) if raw.dtype.kind in "fiub" else np.full(raw.shape, np.nan)
     if not np.isfinite(values).all() or (values != raw).any() or np.abs(values).max() > 2**31:
         raise InputError(

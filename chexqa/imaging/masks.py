@@ -2,8 +2,8 @@
 
 Run lengths are in COCO's format: a size ``[height, width]``, and alternating counts of zeros and ones, down the
 columns, starting with zeros. The counts are a list or a string. Each character of the string has five bits of a number,
-and a sixth bit that is set if the number continues. From the fourth count on, the string has not the count itself, but
-its difference from the count two positions earlier.
+and a sixth bit that is set if the number continues. From the fourth count on, the string holds the difference between
+the count and the count two positions before it.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ OUTSIDE = 0.02
 _FIRST_CHARACTER, _BITS, _MORE, _SIGN = 48, 5, 0x20, 0x10
 # Seven characters hold 35 bits, more than a count up to MAX_PIXELS needs.
 _MOST_CHARACTERS = 7
+
+_SMALLER = "give a mask with fewer pixels."
+_AGAIN = "encode the mask again, as pycocotools does."
 
 
 def read_mask_png(path: Path) -> Mask:
@@ -119,10 +122,10 @@ def to_rle(mask: Mask) -> dict[str, Any]:
 def from_polygons(polygons: Sequence[Sequence[Sequence[float]]], shape: tuple[int, int], where: str) -> Mask:
     """Return the union of polygons of ``(x, y)`` points in source pixels, as a mask of ``shape`` ``(H, W)``.
 
-    Pillow fills each polygon and includes every pixel of its outline. With other common rules, the polygons of
-    CheXlocalize do not give exactly its run lengths. A polygon that crosses itself is filled by the even-odd rule.
-    Parts outside the picture are cut off. If a vertex is outside by more than 2 % of the longer side, the polygon must
-    belong to a picture of another size, so ``InputError`` is raised.
+    Pillow fills each polygon and includes every pixel of its outline. This rule turns the polygons of CheXlocalize into
+    exactly the run lengths that CheXlocalize publishes; other common rules do not. A polygon that crosses itself is
+    filled by the even-odd rule. Parts outside the picture are cut off. If a vertex is outside by more than 2 % of the
+    longer side, the polygon must belong to a picture of another size, so ``InputError`` is raised.
 
     >>> int(from_polygons([[(0, 0), (0, 4), (4, 4), (4, 0)]], (8, 8), "an example").sum())
     25
@@ -229,11 +232,11 @@ def disc(radius: float) -> npt.NDArray[np.uint8]:
 def _checked_counts(rle: Mapping[str, Any], where: str) -> npt.NDArray[np.int64]:
     height, width = map(int, rle["size"])
     if height * width > MAX_PIXELS:
-        raise InputError(f"{where}: the mask's size {height} x {width} is more than {MAX_PIXELS:,} pixels.")
+        raise InputError(f"{where}: the mask's size {height} x {width} is more than {MAX_PIXELS:,} pixels; {_SMALLER}")
     counts = _read_counts(rle["counts"], where)
     wrong = counts[(counts < 0) | (counts > MAX_PIXELS)]
     if wrong.size:
-        raise InputError(f"{where}: the mask's run lengths are damaged (a run of {wrong[0]} pixels).")
+        raise InputError(f"{where}: the mask's run lengths are damaged (a run of {wrong[0]} pixels); {_AGAIN}")
     if counts.sum() != height * width:
         raise InputError(
             f"{where}: the mask's runs add up to {counts.sum():,} pixels, but its size {height} x {width} has "
@@ -247,14 +250,16 @@ def _read_counts(counts: str | Sequence[int], where: str) -> npt.NDArray[np.int6
         try:
             return np.array(counts, np.int64)
         except OverflowError:
-            raise InputError(f"{where}: the mask's run lengths are damaged (one is far too long).") from None
+            raise InputError(f"{where}: the mask's run lengths are damaged (one is far too long); {_AGAIN}") from None
     codes = np.frombuffer(counts.encode("utf-8"), np.uint8).astype(np.int64) - _FIRST_CHARACTER
     if not codes.size or codes.min() < 0 or codes.max() >= 64:
-        raise InputError(f"{where}: the mask's counts have characters that compressed COCO run lengths never have.")
+        raise InputError(
+            f"{where}: the mask's counts have characters that compressed COCO run lengths never have; {_AGAIN}"
+        )
     last = np.flatnonzero((codes & _MORE) == 0)
     lengths = np.diff(last, prepend=-1)
     if codes[-1] & _MORE or (lengths > _MOST_CHARACTERS).any():
-        raise InputError(f"{where}: the mask's compressed run lengths are cut off or damaged.")
+        raise InputError(f"{where}: the mask's compressed run lengths are cut off or damaged; {_AGAIN}")
     starts = last - lengths + 1
     place = np.arange(codes.size) - np.repeat(starts, lengths)
     values = np.add.reduceat((codes & 0x1F) << (_BITS * place), starts)

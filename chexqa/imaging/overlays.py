@@ -100,7 +100,8 @@ def draw_label(canvas: Image, text: str, center_xy: tuple[int, int], size: float
     edge = max(2, round(_LETTER_EDGE * scale))
     (width, height), below = cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, scale, 1)
     left, base = center_xy[0] - width // 2, center_xy[1] + height // 2
-    # The letters are drawn on a patch, since the edge is the letters grown: a bolder font would hardly be wider.
+    # The black edge is made by dilating the letters on a small patch: drawing them in a bolder font adds hardly any
+    # width.
     reach = 2 * edge + 2
     top, start = max(0, base - height - reach), max(0, left - reach)
     patch = canvas[top : base + below + reach, start : left + width + reach]

@@ -35,6 +35,7 @@ _PNG_WIDTH, _PNG_HEIGHT, _PNG_BITS, _PNG_HEADER = slice(16, 20), slice(20, 24), 
 _REDUCED_BY = 8  # largest divisor of OpenCV's IMREAD_REDUCED flags
 # Keys under which Pillow keeps the file's raw EXIF and XMP.
 _DETAILS = ("exif", "Raw profile type exif", "xmp", "XML:com.adobe.xmp")
+_RESTORE = "restore the original picture."
 # Errors that Pillow raises for damaged files, found by opening a hundred thousand of them.
 _DAMAGED = (
     OSError,
@@ -198,17 +199,19 @@ def decode_png(data: bytes, where: str, flag: int = cv2.IMREAD_UNCHANGED) -> npt
     since a benchmark made by others is not trusted.
     """
     if not data.startswith(png.MAGIC) or len(data) < _PNG_HEADER:
-        raise InputError(f"{where} is not a PNG file.")
+        raise InputError(f"{where} is not a PNG file; {_RESTORE}")
     width, height = (int.from_bytes(data[place], "big") for place in (_PNG_WIDTH, _PNG_HEIGHT))
     if not 0 < width * height <= MAX_PIXELS:
-        raise InputError(f"{where} is {width} x {height} px, but a picture has from 1 to {MAX_PIXELS:,} pixels.")
+        raise InputError(
+            f"{where} is {width} x {height} px, but a picture has from 1 to {MAX_PIXELS:,} pixels; {_RESTORE}"
+        )
     reduced_to_nothing = min(width, height) < _REDUCED_BY  # OpenCV fails if a side has no pixels
     try:
         array = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED if reduced_to_nothing else flag)
     except cv2.error as error:
-        raise InputError(f"{where} cannot be decoded ({error.err}).") from None
+        raise InputError(f"{where} cannot be decoded ({error.err}); {_RESTORE}") from None
     if array is None:
-        raise InputError(f"{where} is damaged.")
+        raise InputError(f"{where} is damaged; {_RESTORE}")
     if array.dtype == np.uint16:
         array = (np.asarray(array, np.uint16) >> 8).astype(np.uint8)
     if array.ndim == 3:
@@ -227,7 +230,8 @@ def open_thumb(data: bytes, where: str) -> Image.Image:
         picture = Image.open(io.BytesIO(data), formats=("JPEG",))
         if max(picture.size) > THUMB_SIDE:
             raise InputError(
-                f"{where} is {picture.width} x {picture.height} px, but a side has at most {THUMB_SIDE} px."
+                f"{where} is {picture.width} x {picture.height} px, but a side has at most {THUMB_SIDE} px; "
+                "remove its folder to create it again."
             )
         picture.load()
     except (Image.DecompressionBombError, *_DAMAGED) as error:

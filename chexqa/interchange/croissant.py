@@ -38,7 +38,7 @@ _CONTEXT: Record = {
 class Column(NamedTuple):
     """Column of a table.
 
-    ``many`` is True if its cells are lists. ``path`` leads to the value in each entry of such a list.
+    ``many`` is True if the column's cells are lists. ``path`` is the path from one entry of the list to the value.
     """
 
     name: str
@@ -97,7 +97,9 @@ def benchmark_tables() -> list[Table]:
 def describe(
     benchmark: Benchmark, about: DatasetAbout, folder: Path, tables: Iterable[Table], more: Iterable[Record] = ()
 ) -> Record:
-    """Return the metadata of the files in ``folder``; ``more`` are entries of ``distribution`` for other files."""
+    """Return the metadata of the files in ``folder``; ``more`` has entries for other files in the field
+    ``distribution``.
+    """
     rows = list(tables)
     record: Record = {
         "@context": _CONTEXT,

@@ -49,13 +49,13 @@ class DatasetAbout:
 
     @property
     def license_url(self) -> str | None:
-        """The licence as an address."""
+        """The licence as a URL."""
         name = self.given.get("license")
         return name if name is None or "/" in name else f"{_SPDX}{name}.html"
 
     @property
     def doi_url(self) -> str | None:
-        """The DOI as an address."""
+        """The DOI as a URL."""
         return f"https://doi.org/{self.given['doi']}" if "doi" in self.given else None
 
 

@@ -16,7 +16,7 @@ from chexqa.interchange.dataset_about import DatasetAbout
 
 FIGURES = "card"
 SPLIT = "test"
-FRAMEWORK = "chexqa"  # as 'eval.yaml' names it; results carry the same name
+FRAMEWORK = "chexqa"  # the framework's name in ``eval.yaml`` and in results for the hub
 # Task of the mean over levels, and of the grid, in ``eval.yaml``.
 OVERALL, GRID = "mean_of_levels", "grid"
 _NO_AUDIT = (

@@ -95,7 +95,7 @@ def _assembled(path: Path, layout_name: str, rows: Iterable[Row], scratch: Path)
         parts.items.append(item)
         wrong = kind.form.wrong_key(row.answer)
         if wrong:
-            raise InputError(f"{row.where}: has {wrong}.")
+            raise InputError(f"{row.where}: has {wrong}; correct the answer.")
         chance = kind.form.chance(len(item.options), len(row.answer))
         parts.answers[item.item_id] = Answer(item.item_id, row.answer, chance, 0.0, None, {})
         parts.cases[item.case_id] = CaseKey(

@@ -55,7 +55,7 @@ KEY_COLUMNS: dict[str, Any] = {
 # Names of column types in the card; a struct of bytes and path is a picture.
 _FEATURES = {pl.String: "string", pl.Int64: "int64", pl.Float64: "float64", pl.Boolean: "bool"}
 _COLUMN_WORDS = {
-    "item_id, case_id": "the item and its case; the items of a case that have a stage are asked in one conversation",
+    "item_id, case_id": "ids of the item and its case; a case's items with a stage are asked in one conversation",
     "seq": "the item's place in the conversation",
     "kind, level, stage, finding": "the kind of question, its level and stage, and its finding",
     "question, options": "the wording; an option is text, a picture (its number in images, from 1) or a coloured point",
@@ -63,7 +63,7 @@ _COLUMN_WORDS = {
     "images, roles": "all pictures of the item, for asking it alone, and what each picture shows",
     "in_turn": "the pictures that the item adds in a conversation, after the pictures of earlier items",
     "answer": "the numbers of the right options (for a grid item, every cell that is a hit)",
-    "path": "the path the case is on",
+    "path": "the question path of the case",
     "chance, prior": "the probability that a guess is right, and the accuracy of always giving the most "
     "frequent answer",
     "flags": "possible problems of the item",

@@ -63,7 +63,7 @@ def path_of(entry: Record) -> Path:
 
 
 def asked(entry: Record, kind: str) -> Record | None:
-    """Return a case's question of the kind ``kind`` with its options and answer; None if the case does not have it."""
+    """Return a case's question of the kind ``kind`` with options and answer; None if the case has none."""
     contour, attributes = entry.get("contour_qa") or {}, entry.get("attribute_extraction_qa") or {}
     part: Any
     if kind == "detection":

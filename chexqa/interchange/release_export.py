@@ -75,7 +75,10 @@ class _Writer:
         """Copy the case's pictures and return its entry."""
         detection = self._items.get("detection")
         if detection is None:
-            raise InputError(f"{self._benchmark.folder}: case '{self._case.case_id}' has no detection item.")
+            raise InputError(
+                f"{self._benchmark.folder}: case '{self._case.case_id}' has no detection item; CheXpercept's layout "
+                "needs one."
+            )
         self._copy(layout.XRAY, detection.turn_images[0].image)
         entry: Record = {"detection_qa": self._single(detection)}
         if self._case.path != "lesion_free":
@@ -89,7 +92,10 @@ class _Writer:
     def _contour(self) -> Record:
         evaluation = self._items.get("contour_evaluation")
         if evaluation is None:
-            raise InputError(f"{self._benchmark.folder}: case '{self._case.case_id}' has no contour evaluation item.")
+            raise InputError(
+                f"{self._benchmark.folder}: case '{self._case.case_id}' has no contour evaluation item; CheXpercept's "
+                "layout needs one."
+            )
         place = self._kept(evaluation).get("relative_path", layout.OVERLAY)
         self._copy(f"contour_qa/{place}", evaluation.turn_images[0].image)
         expansion = self._items.get("revision_expansion")
@@ -149,7 +155,7 @@ class _Writer:
         right = list(self._answers[item.item_id].answer)
         words = ", ".join(texts[number - 1] for number in right)
         if KINDS[item.kind].points and right == [len(item.options)]:
-            words = layout.NO_POINT  # CheXpercept's evaluation states the wrong fact for any other word
+            words = layout.NO_POINT  # the only word for which CheXpercept's scripts continue with the right fact
         return {
             "question": layout.with_list(question, texts) if self._kept(item).get("listed", True) else question,
             "answer_options": options,

@@ -78,9 +78,11 @@ def read_vlmevalkit(path: Path) -> Iterator[Row]:
     coded: dict[str, str] = {}
     for where, row in _records(path):
         if not row.get("question") or not row.get("index"):
-            raise InputError(f"{where}: lacks an index or a question, so it is not a row of a VLMEvalKit table.")
+            raise InputError(f"{where}: lacks an index or a question; a row of a VLMEvalKit table needs both.")
         image = (row.get("image") or "").strip()
-        coded[row["index"]] = coded.get(image, image)  # a short cell is an earlier row's index
+        coded[row["index"]] = coded.get(
+            image, image
+        )  # instead of a picture, the cell can hold the index of an earlier row
         options = [(row[letter], None) for letter in ascii_uppercase if row.get(letter)]
         given = row.get("answer") or key.get(row["index"])
         yield _row(where, row, options, given, _decoded(where, coded[row["index"]], row.get("image_path"), path.parent))
@@ -106,7 +108,9 @@ def _decoded(where: str, image: str, names: str | None, folder: Path) -> list[by
         if parts:
             return [base64.b64decode(part, validate=True) for part in parts]
     except (binascii.Error, ValueError):
-        raise InputError(f"{where}: the column 'image' has neither base64 nor the index of an earlier row.") from None
+        raise InputError(
+            f"{where}: the column 'image' has neither base64 nor the index of an earlier row; give one of these."
+        ) from None
     return [read_whole(folder / name, MAX_PICTURE_BYTES, folder) for name in _listed(names or "")]
 
 
@@ -146,7 +150,7 @@ def _frame(pl: Any, path: Path, folder: Path) -> Any:
     try:
         return pl.read_parquet(read_whole(path, MAX_TABLE_BYTES, folder))
     except pl.exceptions.PolarsError as error:
-        raise InputError(f"{path}: is not a Parquet file ({str(error).splitlines()[0]}).") from None
+        raise InputError(f"{path}: is not a Parquet file ({str(error).splitlines()[0]}); give another file.") from None
 
 
 def _options(where: str, row: Record) -> Options:
@@ -174,7 +178,7 @@ def _pictures(where: str, row: Record, folder: Path) -> list[bytes]:
         held = one.get("bytes") if isinstance(one, dict) else one if isinstance(one, bytes) else None
         name = one.get("path") if isinstance(one, dict) else one
         if held is None and not isinstance(name, str):
-            raise InputError(f"{where}: a picture has neither bytes nor a path.")
+            raise InputError(f"{where}: a picture has neither bytes nor a path; give one of these.")
         found.append(held if held is not None else read_whole(folder / str(name), MAX_PICTURE_BYTES, folder))
     return found
 
@@ -186,7 +190,7 @@ def _row(where: str, row: Record, options: Options, answer: Any, pictures: list[
             "remove the row."
         )
     if not pictures:
-        raise InputError(f"{where}: has no picture; the audit reads only questions about pictures.")
+        raise InputError(f"{where}: has no picture, but the audit reads only questions about pictures; remove the row.")
     item_id = str(next(row[name] for name in _IDS if row.get(name) is not None))
     case_id, slash, _ = item_id.rpartition("/")
     several = bool(row.get("multi"))
@@ -205,7 +209,7 @@ def _answer(where: str, given: Any, options: Options) -> tuple[int, ...]:
     texts. An empty list is the answer of a grid without a hit; for other forms of question it is an error.
     """
     if given is None or given == "":
-        raise InputError(f"{where}: has no answer, but the audit needs the answers.")
+        raise InputError(f"{where}: has no answer, but the audit needs the answers; add it.")
     texts = [text for text, _ in options]
     found = []
     for one in given if isinstance(given, list) else [given]:
@@ -217,10 +221,12 @@ def _answer(where: str, given: Any, options: Options) -> tuple[int, ...]:
         elif len(word) == 1 and word.upper() in ascii_uppercase:
             found.append(ascii_uppercase.index(word.upper()) + 1)
         else:
-            raise InputError(f"{where}: the answer '{word[:40]}' is not the letter, number or text of an option.")
+            raise InputError(
+                f"{where}: the answer '{word[:40]}' is not the letter, number or text of an option; correct it."
+            )
     if not all(1 <= one <= len(options) for one in found):
         raise InputError(
             f"{where}: the answer '{given}' names an option that does not exist; the question has {len(options)} "
-            "options."
+            "options; correct it."
         )
     return tuple(sorted(set(found)))

@@ -1,10 +1,10 @@
 """Export of a benchmark's single-choice items as a table that VLMEvalKit reads as a custom multiple-choice set.
 
 The table has VLMEvalKit's documented format (docs/en/Development.md and the loader of its image data sets). The tests
-read it by a loader of their own; with VLMEvalKit it was tried by hand. The columns, separated by tabs, are ``index``
-(whole numbers), ``image``, ``hint``, ``question``, options ``A``, ``B``, …, ``answer`` (a letter), ``category`` and
-``l2-category``. ``image`` has base64 text, a list of base64 texts for several pictures (their names are in
-``image_path``), or the index of an earlier row with the same pictures.
+read the table with a loader of their own; VLMEvalKit's loader was tried by hand. The columns, separated by tabs, are
+``index`` (whole numbers), ``image``, ``hint``, ``question``, options ``A``, ``B``, …, ``answer`` (a letter),
+``category`` and ``l2-category``. ``image`` has base64 text, a list of base64 texts for several pictures (their names
+are in ``image_path``), or the index of an earlier row with the same pictures.
 """
 
 from __future__ import annotations

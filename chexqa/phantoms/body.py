@@ -27,17 +27,17 @@ class Patient:
     age: int
     aspect: float  # height / width of the picture
     half_width: float  # width of the inner thorax, in picture widths
-    lung_height: float  # apex to costophrenic angle, in half thoracic widths
-    rise: float  # share of the picture's height outside the lungs that lies above the apices
+    lung_height: float  # distance from apex to costophrenic angle, in body units
+    rise: float  # height above the apices, as a share of the picture's height above and below the lungs
     shift: float  # distance of the midline from the picture's centre, in picture widths
     tilt: float  # radians
     fat: float  # 0 thin .. 1 obese
     breast: float  # 0 none .. 1 large
-    dome: tuple[float, float]  # height of the right and left diaphragm above the costophrenic angle, fraction
-    dome_peak: tuple[float, float]  # x of the highest points of the domes, from the midline
+    dome: tuple[float, float]  # heights of the right and left dome above the costophrenic angle (fraction)
+    dome_peak: tuple[float, float]  # distances of the domes' highest points from the midline, in body units
     ctr: float  # cardiothoracic ratio without cardiomegaly
     heart_left: float  # share of the heart's width left of the midline
-    heart_top: float  # fraction
+    heart_top: float  # height of the heart's upper border (fraction)
     aorta: float  # size of the aortic knob, 0..1
     bulge: tuple[float, ...]  # small deviations of the rib cage's outline, first for the right side, then for the left
 

@@ -44,7 +44,7 @@ def _window(length: int, first: float, last: float, soft: float) -> Field:
 
 
 def _marker(picture: Field, rng: np.random.Generator, frame: Frame) -> Field:
-    """Return the picture, in most cases with a lead letter beside one shoulder that names the side."""
+    """Return the picture, in most cases with a lead letter (R or L) beside the shoulder of that side."""
     if rng.random() < 0.3:
         return picture
     left = rng.random() < 0.7

@@ -35,7 +35,9 @@ class LesionPlan:
     change: Change
     field: Field | None = None
     density: float = 0.0
-    fine: Callable[[Frame], Field] | None = None  # function that draws thin details at full size, 0..0.4 of the peak
+    fine: Callable[[Frame], Field] | None = (
+        None  # function that draws thin details at full size, with values of 0..0.4 of the peak
+    )
     pleural: PleuralAir | None = None  # if given, the field is air and removes attenuation
 
 
@@ -80,12 +82,12 @@ def mottle(canvas: Canvas, cells: int, depth: float) -> Field:
 
 
 def between(rng: np.random.Generator, least: float, most: float) -> float:
-    """Return a random size between ``least`` and ``most``, whose logarithm is uniformly distributed."""
+    """Return a random size between ``least`` and ``most``, drawn uniformly on a logarithmic scale."""
     return float(np.exp(rng.uniform(np.log(least), np.log(most))))
 
 
 def place(canvas: Canvas, side: int, y: float, share: float) -> float:
-    """Return x (in body units) at height ``y``: ``share`` is 0 at the hilum and 1 at the chest wall."""
+    """Return the x (body units) of a point at height ``y`` (fraction): ``share`` 0 is the hilum, 1 the chest wall."""
     wall = wall_at(canvas.patient, side, y * canvas.patient.lung_height)
     return side * (0.22 + share * (wall - 0.22))
 

@@ -109,7 +109,7 @@ def soften(canvas: NDArray[np.uint8], sigma: float, full: float) -> Field:
 
 
 def _shrunk(picture: NDArray[_Grey], sigma: float) -> NDArray[_Grey]:
-    """Return ``picture`` halved as often as a blur of ``sigma`` of its pixels stays at least 1.3 pixels wide."""
+    """Return ``picture`` halved as long as a blur of ``sigma`` original pixels stays at least 1.3 pixels wide."""
     factor = 2 ** int(np.log2(max(1.0, sigma / 1.3)))
     if factor == 1:
         return picture

@@ -83,7 +83,7 @@ class OnnxModel:
             self._session = onnxruntime.InferenceSession(data, settings, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime's errors have no base class of their own
             raise InputError(
-                f"{path}: onnxruntime cannot read it ({_first_line(error)}); save it as one file."
+                f"{path}: onnxruntime cannot read it ({_first_line(error)}); save the model as one file."
             ) from None
         self.name = f"{path.name} {hashlib.sha256(data).hexdigest()[:12]}"
         self._path, self._options = path, options
@@ -96,7 +96,7 @@ class OnnxModel:
             found = ", ".join(f"{one.name} {one.type} {one.shape}" for one in inputs)
             raise InputError(
                 f"{self._path}: the model must take one input of floats, (batch, channels, height, "
-                f"width), but it takes {found}."
+                f"width), but it takes {found}; export the model with this input."
             )
         self._last = shape[3] in (1, 3) and shape[1] not in (1, 3)
         self._colours = shape[3] if self._last else shape[1] if shape[1] in (1, 3) else 1
@@ -105,7 +105,7 @@ class OnnxModel:
         if not all(1 <= side <= _LARGEST_SIDE for side in fixed):
             raise InputError(
                 f"{self._path}: the sides of the model's input are {fixed}, but must be from 1 to "
-                f"{_LARGEST_SIDE:,} pixels."
+                f"{_LARGEST_SIDE:,} pixels; export the model with another size, or give another --size."
             )
         self._height, self._width = fixed
         return inputs[0]
@@ -122,7 +122,9 @@ class OnnxModel:
         try:
             output = np.asarray(self._session.run(None, {self._input.name: batch})[0])
         except Exception as error:  # onnxruntime's errors have no base class of their own
-            raise InputError(f"{self._path}: the model failed ({_first_line(error)}).") from None
+            raise InputError(
+                f"{self._path}: the model failed ({_first_line(error)}); run it once outside chexqa to find the cause."
+            ) from None
         return {name: _cut(values, window) for name, values in self._by_structure(output).items()}
 
     def _placed(self, image: Gray) -> tuple[Numbers, tuple[float, float, float, float]]:
@@ -153,7 +155,7 @@ class OnnxModel:
         else:
             raise InputError(
                 f"{self._path}: the model's first output is {output.shape}, not (1, channels, height, width) or (1, "
-                "height, width)."
+                "height, width); export the model with this output."
             )
         channels = self._options.channels
         if output.dtype.kind in "iub" and len(planes) == 1:
@@ -169,7 +171,9 @@ class OnnxModel:
         over = {name: number for name, number in channels.items() if number >= len(planes)}
         if over:
             name, number = next(iter(over.items()))
-            raise InputError(f"--channel {name}={number}: the model's channels are 0 to {len(planes) - 1}.")
+            raise InputError(
+                f"--channel {name}={number}: the model's channels are 0 to {len(planes) - 1}; give one of these."
+            )
         likely = _probabilities(planes.astype(np.float32), self._options.activation)
         return {name: likely[number] for name, number in channels.items()}
 

@@ -16,9 +16,7 @@ class PythonModel:
     """Python function that takes a radiograph ``(H, W)`` uint8 and returns masks or probabilities of structures."""
 
     def __init__(self, name: str) -> None:
-        """Import the function ``module:function``, also from the working folder; raise ``InputError`` if it is
-        missing.
-        """
+        """Import the function ``module:function`` from an installed module or the working folder."""
         module, _, attribute = name.partition(":")
         if not module or not attribute:
             raise InputError(f"--with {name}: is not of the form module:function; name a function this way.")
@@ -38,7 +36,7 @@ class PythonModel:
             if added:
                 sys.path.remove(here)
         if not callable(found):
-            raise InputError(f"--with {name}: the module '{module}' has no function '{attribute}'.")
+            raise InputError(f"--with {name}: the module '{module}' has no function '{attribute}'; correct the name.")
         self._function = found
 
     def __call__(self, image: Gray) -> Mapping[str, Any]:
@@ -48,5 +46,7 @@ class PythonModel:
         except InputError:
             raise
         except Exception as error:  # any error of the user's function
-            raise InputError(f"--with {self.name}: the function failed ({type(error).__name__}: {error}).") from error
+            raise InputError(
+                f"--with {self.name}: the function failed ({type(error).__name__}: {error}); correct it."
+            ) from error
         return found

@@ -102,7 +102,7 @@ class Anatomy:
         self._missing, self._one_lung, self._alone = Tally(), Tally(), Tally()
 
     def of(self, *names: str) -> Structures | None:
-        """Return, for a picture that has one of ``names``, the path or the run lengths of each structure.
+        """Return the path or the run lengths of each structure's mask, for the picture with one of these ``names``.
 
         Return ``None`` if there is no mask for this picture. A damaged entry is recorded as a fault of the outcome, and
         counts as missing.
@@ -226,7 +226,8 @@ def _shape(cells: dict[str, str], where: str) -> tuple[int, int]:
         height = width = 0
     if height < 1 or width < 1 or height * width > MAX_PIXELS:
         raise InputError(
-            f"{where}: Height '{cells[_HEIGHT]}' and Width '{cells[_WIDTH]}' are not a picture's size in pixels."
+            f"{where}: Height '{cells[_HEIGHT]}' and Width '{cells[_WIDTH]}' are not a picture's size in pixels; "
+            "correct them."
         )
     return height, width
 

@@ -41,8 +41,8 @@ class Annotation(NamedTuple):
 
 @dataclass(frozen=True)
 class Absent:
-    """Rule for absent findings: those that the csv ``table`` lists and, with ``unmasked``, all findings of the data set
-    in every picture without a finding.
+    """Rule that says which findings are absent: those that the csv ``table`` lists. With ``unmasked``, all findings of
+    the data set are also absent in every picture that has no finding.
     """
 
     table: Path | None = None
@@ -108,7 +108,8 @@ def joined(sources: list[dict[str, Any]], where: str) -> dict[str, Any]:
     sizes = {tuple(source["size"]) for source in outlines if "size" in source}
     if len(sizes) != 1:
         raise InputError(
-            f"{where}: its run lengths are for pictures of {len(sizes)} different sizes; export them again."
+            f"{where}: its run lengths are for {len(sizes)} different sizes of one picture; export all of them in the "
+            "picture's size."
         )
     (shape,) = sizes
     parts = [

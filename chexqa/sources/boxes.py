@@ -76,6 +76,7 @@ def _scaled(shares: list[float], size: tuple[int, int] | None, where: str) -> li
 def _checked(box: list[float], where: str) -> list[float]:
     if box[2] <= 0 or box[3] <= 0:
         raise InputError(
-            f"{where}: the box {[round(value, 2) for value in box]} is empty: its width or height is 0 or negative."
+            f"{where}: the box {[round(value, 2) for value in box]} is empty: its width or height is 0 or negative; "
+            "correct it."
         )
     return [round(value, 3) for value in box]

@@ -28,7 +28,7 @@ SEXES = {"f": "F", "female": "F", "m": "M", "male": "M"}
 
 @dataclass(frozen=True)
 class Terms:
-    """Facts that are the same for all cases of a data set: its name, its licence, ``access`` and ``mask_frame``.
+    """Facts that are the same for all cases of a data set: the data set's name and licence, ``access``, ``mask_frame``.
 
     ``access`` is ``credentialed`` if the pictures must not be sent to remote endpoints, otherwise ``open``.
     ``mask_frame`` says if the masks were drawn on the original pictures, or on pictures stretched to a square.
@@ -46,7 +46,7 @@ class Outcome:
 
     - ``image_root``: the folder that the manifest's paths are relative to; ``None`` means the manifest's own folder.
     - ``layout``: the names of the expected files, for the error message if no case was found.
-    - ``faults``: why an entry was left out, for each of the first entries that were.
+    - ``faults``: the reasons why entries were left out, for the first of these entries.
     - ``more_faults``: the number of further entries that were left out.
     """
 

@@ -147,7 +147,7 @@ class _Reader:
 def _checked(entry: Any, where: str) -> tuple[str, list[tuple[str, Any]]]:
     """Return ``(file name, [(finding's name, polygon), …])`` of one entry."""
     if not isinstance(entry, dict) or not isinstance(entry.get("file_name"), str) or not entry["file_name"]:
-        raise InputError(f"{where}: has no 'file_name'.")
+        raise InputError(f"{where}: has no 'file_name'; add it.")
     name = entry["file_name"]
     if name != PurePosixPath(name).name or "\0" in name or name == "..":
         raise InputError(f"{where}: 'file_name' must be a picture's name without a folder, not '{name}'.")

@@ -104,7 +104,8 @@ class _Reader:
         self._files = {split: file for split in SPLITS if (file := _truth_file(root, split)) is not None}
         if not self._files:
             raise InputError(
-                f"{root}: contains neither gt_segmentations_val.json nor gt_annotations_val.json (or _test)."
+                f"{root}: contains neither gt_segmentations_val.json nor gt_annotations_val.json (or _test); "
+                "name the data set's folder."
             )
 
     def records(self, labels: Path | None) -> Iterator[Record]:
@@ -188,7 +189,7 @@ def _read_truth(path: Path, inside: Path | None = None) -> dict[str, dict[str, A
         )
     for key in truth:
         if key.count("_") < 2 or not all(key.split("_")) or "/" in key or ".." in key:
-            raise InputError(f"{path}: the key '{key}' is not of the form patientX_studyY_viewZ_side.")
+            raise InputError(f"{path}: the key '{key}' is not of the form patientX_studyY_viewZ_side; correct it.")
     return truth
 
 
@@ -238,7 +239,7 @@ def _read_labels(path: Path, root: Path) -> dict[str, Labels]:
             )
         parts = PurePosixPath(row[column].removesuffix(".jpg")).parts
         if ".." in parts or "/" in parts or len(parts) < (3 if column == "Path" else 2):
-            raise InputError(f"{where}: '{row[column]}' is not the path of a CheXpert radiograph or study.")
+            raise InputError(f"{where}: '{row[column]}' is not the path of a CheXpert radiograph or study; correct it.")
         keys = ["_".join(parts[-3:])]
         if column == "Study":
             folders = [root / "CheXpert" / split / parts[-2] / parts[-1] for split in SPLITS]
@@ -250,7 +251,7 @@ def _read_labels(path: Path, root: Path) -> dict[str, Labels]:
 
 
 def _is_there(root: Path, key: str) -> bool:
-    """Return True if a split's folder has the radiograph; most radiographs in a label file are in no split."""
+    """Return True if the folder of a split has the radiograph; CheXpert's label files list many more radiographs."""
     return any(is_file(_picture(root, split, key)) for split in SPLITS)
 
 
@@ -263,7 +264,7 @@ def _row_labels(row: dict[str, str], where: str) -> Labels:
             except ValueError:
                 values[name] = float("nan")
             if values[name] not in (1, 0, -1):
-                raise InputError(f"{where}: '{name}' is '{row[name]}'; labels are 1, 0, -1 or empty.")
+                raise InputError(f"{where}: '{name}' is '{row[name]}'; labels are 1, 0, -1 or empty; correct it.")
     details = {"sex": parse_sex(row.get("Sex", ""), where), "age": parse_age(row.get("Age", ""), where)}
     if row.get("AP/PA"):
         details["view"] = row["AP/PA"]

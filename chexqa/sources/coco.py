@@ -45,7 +45,7 @@ def _shapes(
         image, category = entry["image_id"], entry["category_id"]
         if image not in pictures or category not in named:
             missing = f"image {image}" if image not in pictures else f"category {category}"
-            raise InputError(f"{where}: refers to {missing}, which the file does not list.")
+            raise InputError(f"{where}: refers to {missing}, which the file does not list; export the file again.")
         about, source = pictures[image], _source(entry, where)
         name = about["file_name"]
         if "polygons" in source and name not in checked:
@@ -71,7 +71,8 @@ def _source(entry: Record, where: str) -> Record:
         height, width = map(int, shape["size"])  # JSON Schema accepts 48.0 as an integer
         if height * width > MAX_PIXELS:
             raise InputError(
-                f"{where}: its run lengths are for {width} x {height} px, more than {MAX_PIXELS:,} pixels."
+                f"{where}: its run lengths are for {width} x {height} px, more than {MAX_PIXELS:,} pixels; leave it "
+                "out."
             )
         counts = shape["counts"]
         return {"size": [height, width], "counts": counts if isinstance(counts, str) else [int(one) for one in counts]}
@@ -81,5 +82,5 @@ def _source(entry: Record, where: str) -> Record:
             raise InputError(f"{where}: a polygon has an odd number of values; it needs pairs of x, y.")
         return {"polygons": [[list(pair) for pair in zip(one[::2], one[1::2], strict=True)] for one in polygons]}
     if not box:
-        raise InputError(f"{where}: has neither a 'segmentation' nor a 'bbox'.")
+        raise InputError(f"{where}: has neither a 'segmentation' nor a 'bbox'; add one of them.")
     return {"box": box}

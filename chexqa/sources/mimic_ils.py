@@ -105,7 +105,7 @@ class _Reader:
 def _text(entry: Any, name: str, where: str) -> str:
     value = entry.get(name) if isinstance(entry, dict) else None
     if not isinstance(value, str) or not value:
-        raise InputError(f"{where}: has no '{name}'.")
+        raise InputError(f"{where}: has no '{name}'; add it.")
     return value
 
 
@@ -113,7 +113,7 @@ def _subject(entry: dict[str, Any], where: str) -> str | None:
     """Return the patient's id as text; in MIMIC-CXR's own tables the id is a whole number."""
     value = entry.get("subject_id")
     if value is not None and type(value) not in (str, int):
-        raise InputError(f"{where}: 'subject_id' is {value}, neither text nor a whole number.")
+        raise InputError(f"{where}: 'subject_id' is {value}, neither text nor a whole number; correct it.")
     return None if value is None else str(value)
 
 
@@ -122,7 +122,7 @@ def _pairs(entry: dict[str, Any], name: str, where: str) -> list[dict[str, Any]]
     pairs = entry.get("instruction_answer_pairs")
     listed = pairs.get(name) if isinstance(pairs, dict) else None
     if not isinstance(listed, list) or not all(isinstance(pair, dict) for pair in listed):
-        raise InputError(f"{where}: has no list '{name}' in 'instruction_answer_pairs'.")
+        raise InputError(f"{where}: has no list '{name}' in 'instruction_answer_pairs'; add it.")
     for pair in listed:
         if pair.get("target") not in CHEXPERCEPT_FINDINGS:
             target = pair.get("target")

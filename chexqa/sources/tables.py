@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from chexqa.files.errors import InputError
+from chexqa.files.errors import InputError, unreadable
 from chexqa.files.opening import open_binary
 from chexqa.files.terminal import progress
 
@@ -128,4 +128,4 @@ def _named_errors(path: Path) -> Iterator[None]:
     except csv.Error as error:
         raise InputError(f"{path}: not a CSV file ({error}); save it as CSV in UTF-8.") from None
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
+        raise unreadable(path, error) from None

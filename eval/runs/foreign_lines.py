@@ -17,7 +17,7 @@ from typing import BinaryIO
 from chexqa.contract import read_run
 from chexqa.contract.read_run import TURNS, Line
 from chexqa.files.atomic import sync_folder
-from chexqa.files.errors import InputError, UnfinishedError
+from chexqa.files.errors import UnfinishedError, unreadable
 from chexqa.files.jsonio import Record
 from chexqa.files.locks import locked
 from chexqa.files.opening import open_binary
@@ -90,7 +90,7 @@ def _look(path: Path) -> Repaired:
                 if len(first) < FIRST:
                     first.append((line.number, read_run.why(line)))
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
+        raise unreadable(path, error) from None
     return Repaired(path.name, lines, size, tuple(first))
 
 

@@ -366,7 +366,7 @@ def test_a_report_removes_no_picture_through_a_link(tmp_path: Path) -> None:
 
 def test_a_device_is_replaced_by_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match=r"pipe: cannot be written \(a pipe or device is there"):
+    with pytest.raises(InputError, match=r"pipe: cannot be written \(a pipe or device has this name"):
         jsonio.write_bytes(tmp_path / "pipe", b"x")
     assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
 

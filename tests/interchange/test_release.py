@@ -231,8 +231,9 @@ def test_a_case_with_a_missing_or_damaged_picture_is_left_out_with_the_reason(re
     skipped = {row["source_case_id"]: row["reason"] for row in map(json.loads, (out / "skipped.jsonl").open())}
     assert skipped == {
         "effusion_p1": "the picture detection_qa/xray.png: no such file.",
-        "effusion_p2": "the picture contour_qa/contour_eval_qa/xray_with_mask.png is damaged.",
-        "effusion_p3": "the picture detection_qa/xray.png is not a PNG file.",
+        "effusion_p2": "the picture contour_qa/contour_eval_qa/xray_with_mask.png is damaged; "
+        "restore the original picture.",
+        "effusion_p3": "the picture detection_qa/xray.png is not a PNG file; restore the original picture.",
     }
     assert cli("validate", out)[0] == 0
 

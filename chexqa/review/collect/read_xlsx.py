@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from chexqa.files.errors import InputError
+from chexqa.files.errors import InputError, unreadable
 from chexqa.files.opening import open_binary
 from chexqa.review.collect.read_ods import read_content
 from chexqa.review.collect.xlsx_parts import (
@@ -93,7 +93,7 @@ def read_workbook(path: Path, inside: Path | None = None) -> list[SheetCells]:
                     return _read_ods(path, _bounded(path, archive))
                 return _read(path, _checked(path, archive))
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror or error}).") from None
+        raise unreadable(path, error) from None
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, struct.error):
         raise InputError(f"{path}: is damaged or not an xlsx file; {AS_XLSX}, or ask for it again.") from None
 
