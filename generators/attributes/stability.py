@@ -49,7 +49,8 @@ def stable_attributes(
     All questions are unstable if a component vanishes, appears, splits or merges.
     """
     radius, least = noise_radius(lesion.shape), attribute_keys.least_pixels(lesion.shape, rules)
-    # The largest extent of the masks plus one row of background, which the erosion of the cores must meet.
+    # The window holds the largest masks plus one row of background, since the erosion of the cores must meet
+    # background.
     around = window(lesion | lungs.right | lungs.left, radius + 1)
     lesions = {name: attribute_keys.parts_of(mask) for name, mask in variants(lesion[around], radius).items()}
     stable = dict.fromkeys(right, True)

@@ -38,10 +38,10 @@ KINDS: tuple[Kind, ...] = ("bump", "dent", "cut", "fill")
 ADDING: tuple[Kind, Kind] = ("bump", "fill")
 TAKING: tuple[Kind, Kind] = ("dent", "cut")
 _FLAT = ("cut", "fill")
-_COARSE_RADIUS = 24  # steps of a coarse try across half a lesion
+_COARSE_RADIUS = 24  # coarse pixels across half a lesion
 _MOST_STEP = 4
-_COARSE_DEPTH = 5  # steps of a coarse try across an edit of an exact depth
-_THIN = 6  # pixels; an exact depth below this is that of a sliver
+_COARSE_DEPTH = 5  # coarse pixels across an edit of an exact depth
+_THIN = 6  # pixels; an edit with an exact depth below this would be a sliver
 _SLACK = 0.7  # factor on the limits of a share, for the error of a coarse try
 _TILT = np.radians(20)  # largest angle (about) between a cut or fill and the perpendicular to the outward direction
 _TURNED = 0.03  # an outline is bent if the mask's share of the neighbourhood differs from 0.5 by more than this
@@ -53,7 +53,8 @@ _WAVE = 10  # distance between the knots of every edit's unevenness, in pixels o
 _MOST_WAVE = 0.002  # largest amplitude of the unevenness (standard deviation), as a share of the side
 _WAVE_OF_DEPTH = 0.1  # largest amplitude of the unevenness, as a share of an exact depth
 
-# Returns the changed pixels; arguments: distance down and right of the start, signed distance, unevenness.
+# Function that returns the changed pixels. Its arguments, for each pixel: the distances down and right from the start,
+# the signed distance from the outline, and the unevenness.
 Change = Callable[[Field, Field, Field, Field], Mask]
 
 
@@ -158,7 +159,7 @@ class EditSampler:
         least = max(least, 1.15 * limits.min_depth)
         depth = least if modest else min(max(wanted, least), max(limits.max_depth, least))
         width, over = depth * slimness, kind in ADDING
-        # At the distance `depth` from the start the hump's height is `depth`, so the outline moves exactly there.
+        # At the distance `depth` from the start the hump's height is `depth`, so the outline moves by exactly `depth`.
         height, wave = np.float32(depth / (1 - (depth / width) ** 2) ** 2), self._wave()
 
         def change(down: Field, right: Field, signed: Field, waves: Field) -> Mask:

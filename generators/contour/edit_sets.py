@@ -22,15 +22,16 @@ from chexqa.imaging.hand_drawn import smooth_outlines
 
 Errors = tuple[int, ...]  # numbers of edits, ascending
 MOST = 3  # edits in one picture
-_PER_SORT = 4  # edits of each sort: adding or removing, making the outline more or less compact
+_PER_SORT = 4  # wanted edits of each sort; sorts of adding and of removing edits make the outline more or less compact
 _ENOUGH = 12  # number of edits of both sorts together after which no more edits of the scarcer sort are sought
-_AROUND = 16  # pixels of the outline beside an edit; smoothing reaches less far
+_AROUND = 16  # pixels of outline on either side of an edit that are measured with the edit; smoothing reaches less far
 EVEN = np.full(4, 0.25)
-# Levels of the least and of the largest difference in area among four pictures, in logarithms: their thirds, about.
+# Limits between three grades (about thirds) of the smallest and of the largest difference in area among four pictures,
+# in logarithms.
 _LEVELS_OF_STEPS = (0.06, 0.08), (0.15, 0.225)
-# For each level, how often the right picture is the smallest of the four, the second, the third, the largest. Many
-# lesions have no room to grow, least of all by large steps. Their smallest picture is hardly ever the right one, so for
-# lesions with room the smallest is right more often.
+# For each grade, the intended shares of cases in which the right picture is the smallest of the four, the second, the
+# third, the largest. Many lesions have no room to grow, least of all by large steps, and their smallest picture is
+# hardly ever the right one. Lesions with room make up for this.
 _AREA = np.array([[0.25, 0.25, 0.25, 0.25], [0.29, 0.24, 0.24, 0.23], [0.34, 0.24, 0.22, 0.20]])
 _FEW, _ORBITS = 60, 400  # smallest and largest number of choices considered (fewer only if fewer exist)
 # Without interchangeable choices: numbers of sets of true edits, and of two-by-twos for each set, that are considered.
@@ -65,8 +66,8 @@ def draw_edits(sampler: EditSampler, modest: bool) -> list[Drawn]:
     """Draw random edits along the outline, as many as fit.
 
     The edits are large and small, or with ``modest`` only small. Half of the edits add an area and half remove an area.
-    In each half, as many edits make the outline more compact as make it less compact. Edits of only one sort would show
-    which outline is unchanged, since it may be ragged or smooth. Two edits may overlap.
+    In each half, as many edits make the outline more compact as make it less compact. With edits of only one sort, the
+    unchanged outline would stand out as the smoothest or the most ragged of all. Two edits may overlap.
     """
     whole = _length(sampler.mask)
     found: list[Drawn] = []
@@ -143,7 +144,7 @@ class EditSets:
         trues, squares = self._interchangeable_quads(able, 4 if strict else 2)
         if not len(trues):
             if strict:
-                return "no choice of edits gives four outlines of which each could be the right one"
+                return "no choice of edits gives four outlines each of which could be the right one"
             trues, squares = self._pairs(able, shares)
         rng = self.sampler.rng
         areas, shares_of_areas = levels_of_area(self.changes[squares, 0], _AREA)
@@ -190,10 +191,10 @@ class EditSets:
     def _interchangeable_quads(self, able: Numbers, least: int) -> tuple[Numbers, Numbers]:
         """Return two-by-twos ``(N, 3)``, and for each the sets ``(N, 12)`` that could be the true edits.
 
-        The sets are repeated to fill the 12 columns. The suboptimal mask differs from the four pictures of a two-by-two
-        in four sets of edits. If each of these sets is true equally often, the difference from a picture does not give
-        the right picture away. A set with points too close to each other cannot be true. Groups of four with a set that
-        cannot be true come last, and at least ``least`` of the four sets must be able to be true.
+        The suboptimal mask differs from the four pictures of a two-by-two in four sets of edits. If each of these sets
+        is true equally often, the difference from a picture does not reveal the right picture. A set cannot be true if
+        its points are too close to each other. At least ``least`` of the four sets must be able to be true; two-by-twos
+        with four such sets come first. These sets are repeated to fill the 12 columns.
         """
         squares = self._two_by_twos()
         number_of = np.where(

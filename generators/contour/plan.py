@@ -112,9 +112,9 @@ def draw_plan(
 def _choices(sampler: EditSampler, spacing: float, weights: tuple[float, float, float]) -> Iterator[Choice | str]:
     """Yield choices of edits and four pictures under ever easier conditions; yield a reason if no choice is possible.
 
-    The caller takes the first choice. ``spacing`` is the least distance of two points in pixels. ``weights`` are the
-    weights of one, two and three true edits. If every case has one true edit, each picture revises the suboptimal mask
-    at one place, since only then could any of the four pictures be right.
+    The caller takes the first choice that gives a plan. ``spacing`` is the least distance of two points in pixels.
+    ``weights`` are the weights of one, two and three true edits. If every case has one true edit, each picture revises
+    the suboptimal mask at one place, since only then could any of the four pictures be right.
     """
     single = not any(weights[1:])
     pools: list[EditSets] = []
@@ -138,7 +138,8 @@ def _plan_of(choice: Choice, sampler: EditSampler, rules: PointRules, side: int)
     lengths of ``rules`` refer to.
     """
     edits, true, results = choice
-    # With these sets of true edits the four pictures would be the same, so any of them could be true.
+    # The edits by which the suboptimal mask differs from any of the four pictures, and the true edits: for a viewer,
+    # each of these sets could be the true one.
     alike = tuple(sorted({number for errors in results for number in {*errors} ^ {*true}} | {*true}))
     suboptimal = apply(sampler.mask, [edits[number] for number in true])
     points = draw_points(sampler, suboptimal, edits, true, alike, rules, side)

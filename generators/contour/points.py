@@ -33,14 +33,14 @@ Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.floating[Any]]
 _FREE = 16  # places considered on either side of the outline
 _MISS = 3  # pixels by which the depth of a place may differ from the wanted depth, if there are better places
-_UNLIKE = 1.1  # largest ratio of a place's depth to an edit's, so that two points are not equally deep to the pixel
+_UNLIKE = 1.1  # largest random factor on an edit's depth; without it, two points would be equally deep
 _BESIDE = 1.2  # factor on the least distance between points
 _HANDS = 60  # sets of places considered
 _DRAWN = 4  # number of outlines drawn to estimate the distance of a place from a drawn outline
 # Probability with which each of the other points lies outside. 55 % of true points are outside, because a lesion offers
 # more to remove than room to add.
 _OUTSIDE = 0.55
-_HALVINGS = 12  # number of steps in which a probability is found
+_HALVINGS = 12  # number of bisection steps in which a probability is found
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,8 @@ def draw_points(
 def _as_drawn(mask: Mask, places: Sequence[Pixel], rng: np.random.Generator) -> Numbers:
     """Return the distance of places from a hand-drawn outline in pixels, as the mean of a few drawings.
 
-    A drawn outline is nearer to a place in a hump than the mask's border is. The drawn outline is smooth, and its
-    random deviations on any side of the place bring it nearer.
+    A drawn outline is nearer to a place in a hump than the mask's border is, because it is smoothed, and because a
+    random deviation on any side of the place brings it nearer.
     """
     xy = np.array(places, float)
     drawings = [np.concatenate(hand_drawn(mask, rng)) for _ in range(_DRAWN)]

@@ -25,7 +25,7 @@ Condition = Literal["original", "target", "partial", "irrelevant", "mirror"]
 CONDITIONS: tuple[Condition, ...] = get_args(Condition)
 # The conditions whose questions are asked with an altered picture, in the order of the tables.
 ALTERED = tuple(name for name in CONDITIONS if name != ORIGINAL)
-# The conditions of attribute questions, whose originals have a history unless each item is asked alone.
+# The conditions of attribute questions. The original questions have a history unless each item is asked alone.
 ALONE = ("partial", "mirror")
 ITEMS, KEY = "interventions.jsonl", "interventions-key.jsonl"
 
@@ -132,7 +132,7 @@ def load(benchmark: Benchmark) -> Interventions:
 
 
 def _is_whole(path: Path, expected: str, inside: Path) -> bool:
-    """Return True if a file has the expected hash, False if it is missing; else raise ``InputError``."""
+    """Return True if a file has the expected hash, False if it is missing; otherwise raise ``InputError``."""
     try:
         actual = sha256_of(path, limits.MAX_TABLE_BYTES, inside)
     except MissingError:
@@ -149,7 +149,7 @@ def _item(benchmark: Benchmark, record: Record, where: str) -> Item:
     base = benchmark.item.get(record["item_id"].partition("@")[0])
     if base is None or record["item_id"] != f"{base.item_id}@{record['condition']}":
         raise InputError(
-            f"{where}: '{record['item_id']}' is not the id of an item, '@' and the condition; restore the file."
+            f"{where}: '{record['item_id']}' is not an item's id followed by '@' and the condition; restore the file."
         )
     shown = (Picture("radiograph", record["image"]),)
     return replace(base, item_id=record["item_id"], question=record["question"], turn_images=shown, alone_images=shown)

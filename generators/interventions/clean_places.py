@@ -20,14 +20,14 @@ from chexqa.imaging.masks import disc, window
 Gray = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float32]
-LEAST_IN_LUNG = 0.9  # share of a clean place that must lie in lung, unless less of the patch lies there
-LEAST_OF_PATCH = 0.5  # a patch that lies less in lung has no place like it
+LEAST_IN_LUNG = 0.9  # least share of a clean place in lung; the patch's own share is enough if it is smaller
+LEAST_OF_PATCH = 0.5  # a patch with a smaller share in lung gets no clean place
 MOST_DENSE = 0.15  # share of a clean place that may be as dense as the chest beside the lungs
 _OUTLINE = 0.01  # share of the surroundings with a different outline of the lungs that counts as one unit of cost
 _COARSE = 4  # the search looks at every fourth pixel
 _TRIES = 12  # how many of the best coarse places are checked pixel by pixel
-_TONE = 6.0  # grey levels that count as much as one unit of distance
-_FAR = 0.25  # the share of the longer side that counts as one unit of distance
+_TONE = 6.0  # difference in the mean or spread of grey levels that counts as one unit of cost
+_FAR = 0.25  # a shift up or down by this share of the longer side counts as one unit of cost
 
 
 class _Candidate(NamedTuple):
@@ -120,7 +120,7 @@ def _candidates(image: Gray, patch: Mask, lungs: Mask, barred: Mask, least: floa
 
 
 def _dense(grey: Floats, lung: Floats) -> Floats:
-    """Return the cells in lung that are nearer to the grey of the chest beside the lungs than to that of lung.
+    """Return the cells in lung whose grey level is nearer to that of the chest beside the lungs than to that of lung.
 
     Masks of lungs may run behind the heart, where no lung is seen.
     """
@@ -164,7 +164,8 @@ def _look(patch: Mask, grey: Floats, lung: Floats, band: int, margin: int) -> _L
 def _costs(
     look: _Look, grey: Floats, lung: Floats, bar: Floats, dense: Floats, margin: int, least: float
 ) -> npt.NDArray[np.float64] | None:
-    """Return how unlike a look every coarse place is; infinite where the shape does not fit, None if it fits nowhere.
+    """Return the dissimilarity of every coarse place to a look; infinite where the shape does not fit. Return None if
+    the shape fits nowhere.
 
     Surroundings are alike if they have the same outline of the lungs and the same grey levels.
     """

@@ -31,7 +31,7 @@ RIM = 10 / 1024  # width of the rim around a patch whose grey levels a fill cont
 BAND = 20 / 1024  # width of the band around a patch in which an inpainted fill fades out, for lesions have a halo
 _FINE = 2.5 / 1024  # standard deviation of the Gaussian that separates noise from anatomy
 _EDGE = 3 / 1024  # width of the soft edge inside a patch
-_LEAST_RIM = 50  # fewer pixels of lung tissue beside a patch say nothing of the lung's grey
+_LEAST_RIM = 50  # least pixels of lung tissue beside a patch from which the lung's grey level is measured
 _COARSE = 4  # the smooth part of a fill is made at a quarter of the resolution
 _SAMPLE = 64  # side in pixels of the tissue whose noise is measured
 _STEPS = 12  # averaging steps at each level of the membrane
@@ -42,7 +42,7 @@ _NEIGHBOURS = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]], np.float32) / 4
 class Surroundings:
     """Masks ``(H, W)`` of a radiograph: the lungs, and the pixels without a finding.
 
-    ``textures`` finds texture for all patches of the radiograph; None if it is not made yet.
+    ``textures`` finds texture for all patches of the radiograph. If it is None, each fill makes a finder of its own.
     """
 
     lungs: Mask
@@ -175,7 +175,9 @@ def _inpaint(
 
 
 def _lung_tone(pixels: Floats, patch: Mask, area: Mask, tone: Floats | None) -> Floats:
-    """Return the tone of clean lung plus the difference of ``area`` from it, continued into the patch."""
+    """Return the tone of clean lung plus a correction: the difference of ``area`` from this tone, continued into the
+    patch.
+    """
     if tone is None:
         return _continued_beside(pixels, patch, area)
     return np.asarray(tone + _continued_beside(pixels - tone, patch, area), np.float32)

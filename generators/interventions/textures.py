@@ -27,7 +27,7 @@ _ACROSS = 0.12  # how far a source may be shifted sideways in the same lung, in 
 _FAR = 0.1  # a shift by this share of the longer side counts as much as half the variance of detail
 _FEATHER = 8 / 1024  # standard deviation of the transition between two pieces
 _TONE = 40 / 1024  # standard deviation of the Gaussian for the tone of lung
-_SEEN = 0.02  # a smaller weight counts as none
+_SEEN = 0.02  # a smaller weight counts as 0
 _HALF = 0.7  # weight of two pieces where they meet
 _STRONG = 2.5  # detail is clipped to this multiple of its median size
 

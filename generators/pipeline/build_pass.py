@@ -107,7 +107,7 @@ def build(
 
 
 def _altered(given: CaseToBuild, case: Case, fill: Fill, seed: int, others: Others) -> Record:
-    """Return a record with the field ``interventions``; empty for a case without the finding or a detection item."""
+    """Return a record with the field ``interventions``; empty if the case has no finding or no detection item."""
     builder, perception = given.builder, given.survey.perception
     lesion = given.mask("lesion")
     if not case.present or lesion is None or not any(item.kind == "detection" for item in builder.items):

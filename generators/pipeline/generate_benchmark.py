@@ -325,7 +325,7 @@ def _build_task(
 
 
 def _skipped(summaries: dict[str, CaseSummary], draw: Draw, built: Mapping[str, Record]) -> list[Record]:
-    """Return a record for each case and task it is left out of (null: all tasks), with the reason; sorted by id."""
+    """Return a record with the reason for each case that is left out of a task (null: of all tasks), sorted by id."""
     rows = []
     for case_id, summary in sorted(summaries.items()):
         reasons = list(summary.skipped)

@@ -80,7 +80,7 @@ class ItemBuilder:
         several times as far as the inaccuracy of a drawn outline. ``flags`` are further flags of the key. ``chance`` is
         the probability that a guess is right; by default the guess is drawn evenly from all legal answers.
         """
-        field = FINDINGS[self.finding].field if self.finding in FINDINGS else None  # a mark is no finding
+        field = FINDINGS[self.finding].field if self.finding in FINDINGS else None  # a test marker is not a finding
         note = self.bank["notes"]["heart_overlap"] if field == "lung" else ""
         words = {"finding": self.bank["findings"].get(self.finding, ""), "note": note, **self.rule_words, **words}
         item_id = f"{self.case_id}/{kind.name}"
