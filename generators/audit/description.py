@@ -150,7 +150,7 @@ def _by_finding(
 
 
 def _overlap(items: Iterable[Item], answers: dict[str, Answer]) -> Record | None:
-    """Return the range of the IoU of each outline that needs a revision with the right one; None if there are none."""
+    """Return the range of the IoU between outlines that need a revision and the right outlines; None without these."""
     return ranges(
         answers[item.item_id].evidence["iou"]
         for item in items

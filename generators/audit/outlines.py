@@ -24,8 +24,8 @@ Image = npt.NDArray[np.uint8]
 Line = npt.NDArray[np.float64]
 Measures = dict[str, float]
 
-# Scales of the measures of smoothness, as fractions of the longer side: half an arm of a bend, a window along the
-# outline over which it is smoothed for comparison, and the neighbourhood of a point.
+# Scales of the measures of smoothness, as fractions of the longer side: the length of line on each side of a pixel over
+# which a bend is measured, half the window of the running mean along the line, and the neighbourhood of a point.
 _ARM = 0.006
 _WINDOW = 0.008
 _NEAR = 0.04

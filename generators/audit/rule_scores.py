@@ -346,7 +346,9 @@ def _contest(right: Flags, picked: Flags) -> HypergeometricTrial:
 
 
 def _neighbour(kind: str, rows: list[ItemFeatures]) -> Result:
-    """Return the score of the better rule: repeat, or avoid, the answer of the item before of the kind and finding."""
+    """Return the score of the better of two rules: repeat, or avoid, the answer of the previous item of this kind and
+    finding.
+    """
     predictor = "answer of the item before"
     strata: dict[str, list[str]] = defaultdict(list)
     for row in rows:
