@@ -12,7 +12,8 @@ from typing import Any
 
 from fake_server import FakeServer, Reply, Request, completion
 
-# A file is written and comes; it is stored; a batch of it is asked for; it has begun; its status is asked; results go.
+# Steps at which a test can stop the server. A batch passes them in this order: a file comes, a file is there, a batch
+# comes, a batch has begun, status, results go.
 STEPS = ("a file is there", "a batch has begun", "results go", "a file comes", "a batch comes", "status")
 Lines = list[dict[str, Any]]
 

@@ -33,7 +33,7 @@ from chexqa.contract.kinds import GRID_CELL
 from chexqa.eval.prompts import option_order, protocols
 from chexqa.eval.prompts.option_order import Modifiers
 
-# The roles of the pictures that each kind shows, in its turn and alone (the table of pictures in the design).
+# The roles of the pictures that each kind shows in its turn of a conversation, and if it is asked alone.
 IN_TURN = {
     "detection": ["radiograph"],
     "contour_evaluation": ["contour"],

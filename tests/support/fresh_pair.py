@@ -104,8 +104,8 @@ def honest(grades: pl.DataFrame, skills: np.random.Generator, draws: np.random.G
            ) -> Callable[[pl.DataFrame], pl.DataFrame]:  # fmt: skip
     """Return a function that gives grades the answers of a model with a fixed skill for each patient and kind.
 
-    ``spread`` is the standard deviation of patients' skills on the logit scale. Both sides are drawn alike, so nothing
-    is memorised.
+    ``spread`` is the standard deviation of patients' skills on the logit scale. Answers to a benchmark and to its fresh
+    seed are drawn in the same way, so nothing is memorised.
     """
     patients = {name: skills.normal(0, spread) for name in sorted(set(grades["patient_id"]))}
     kinds = {name: skills.normal(0.5, 1) for name in KINDS}

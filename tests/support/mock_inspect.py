@@ -1,4 +1,4 @@
-"""Stored replies as the answers of Inspect's mock model and of a Python model that chexqa asks, told by the prompt."""
+"""Two models that choose stored replies by the prompt: Inspect's mock model, and a Python model that chexqa asks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def reply_to(texts: Sequence[tuple[str, str]]) -> str:
 
 
 def answer(conversation: list[dict[str, Any]]) -> str:
-    """Answer as a Python model of chexqa's."""
+    """Return the reply of the Python model to a conversation."""
     return reply_to([(one["role"], part["text"]) for one in conversation for part in one["content"] if "text" in part])
 
 

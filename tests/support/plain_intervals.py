@@ -41,12 +41,12 @@ class Share:
 
 @dataclass(frozen=True)
 class Sum:
-    """A sum of corrected shares with positive weights: a share of the way from all wrong to all right."""
+    """A sum of corrected shares with positive weights."""
 
     terms: tuple[tuple[float, Share], ...]
 
     def scales(self) -> list[tuple[float, Share]]:
-        """Return the change of the sum if a share goes from 0 to 1, for each share."""
+        """Return each share with the change of the sum if this share goes from 0 to 1."""
         return [(weight / (1 - share.chance), share) for weight, share in self.terms]
 
     @property
@@ -59,12 +59,12 @@ class Sum:
         return [sum(own) for own in zip(*by_share, strict=True)]
 
     def members(self) -> list[float]:
-        """Return how far the sum moves if all items of a patient turn right."""
+        """Return, for each patient, the change of the sum if all items of the patient turn from wrong to right."""
         by_share = [[scale * asked / share.whole for asked in share.asked] for scale, share in self.scales()]
         return [sum(own) for own in zip(*by_share, strict=True)]
 
     def freedom(self) -> float:
-        """Return Satterthwaite's degrees of freedom, at most one less than the patients."""
+        """Return Satterthwaite's degrees of freedom, at most the number of patients minus one."""
         alike = [(scale**2 * sum((asked / share.whole) ** 2 for asked in share.asked), share)
                  for scale, share in self.scales()]  # fmt: skip
         squares = sum(own**2 / max(share.patients - 1, 1) for own, share in alike)
@@ -80,7 +80,7 @@ class Sum:
         usual = variance / (share * (1 - share) * scale**2) if varies else 0.0
         together = sum(own**2 for own in self.members()) / scale**2
         rarer = sum(min(sum(one.right), one.whole - sum(one.right)) for _, one in self.terms)
-        each = (usual * rarer + together) / (rarer + 1)  # one by the effective number of answers
+        each = (usual * rarer + together) / (rarer + 1)  # one divided by the effective number of answers
         z = float(t.isf(0.025, max(self.freedom(), 1)))
         middle, wide = share + z * z * each / 2, 1 + z * z * each
         half = z * math.sqrt(share * (1 - share) * each + (z * each / 2) ** 2)
@@ -100,7 +100,7 @@ class Number:
     def distance(self, upwards: bool) -> float:
         """Return the distance to one end of the interval.
 
-        The distances of sums are added by their correlations; sums that do not vary are independent.
+        Distances of sums are combined with the sums' correlations; a sum that does not vary counts as independent.
         """
         patients = sum(any(own) for own in zip(*(one.members() for _, one in self.sums), strict=True))
         found = [(weight * one.distances()[(weight > 0) == upwards], one.parts()) for weight, one in self.sums]

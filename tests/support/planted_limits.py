@@ -39,10 +39,11 @@ class Planted:
     """A simulated model.
 
     - ``threshold``: depth in pixels from which it sees an error.
-    - ``shift``: what it adds to the probability that its answer is right before it states it as its confidence.
-    - ``knows``: share of the answers whose probability it knows; to the others it gives its mean.
-    - ``stress``: probability of another answer under each kind of stress; for a degradation it is that of severity 5,
-      and at severity k it is k fifths of that.
+    - ``shift``: the amount that it adds to the probability that its answer is right; it states the result as
+      confidence.
+    - ``knows``: share of the answers for which it knows this probability; for the others it uses the mean probability.
+    - ``stress``: probability of another answer under each kind of stress. For a degradation, the number is for severity
+      5; at severity k the probability is k fifths of it.
     """
 
     name: str
@@ -100,7 +101,7 @@ def _worded(kind: str) -> str:
 
 
 def _evidence(item_id: str, depths: dict[str, float]) -> dict[str, Any]:
-    """Return the evidence of a question: one true edit, and one that three of the four pictures have or lack."""
+    """Return the evidence of a question: one true edit and one other edit, which the four pictures combine."""
     case_id, _, kind = item_id.partition("/")
     depth = depths.get(case_id)
     if depth is None:
@@ -129,7 +130,7 @@ class Question:
 
 
 def questions(bench: Benchmark) -> list[Question]:
-    """Return all questions; an outline with several errors is one without depths."""
+    """Return all questions; a question on an outline with several errors has no depths."""
     rows = observations(scored_sample(graded(bench, run_with(bench, ["m"], said(bench)))))
     found: dict[str, tuple[str, dict[int, float]]] = {}
     for item_id, task, option, depth in rows.select("item_id", "seen_in", "option", "depth").iter_rows():

@@ -23,18 +23,18 @@ from chexqa.generators.interventions import altered_items
 from chexqa.version import __version__
 
 PROTOCOL, ABSENT = "independent", (2,)
-# Probabilities of yes to the original, under target and under irrelevant.
+# Probabilities of answering yes: to the original picture, and under the conditions target and irrelevant.
 Rates = tuple[float, float, float]
 
 
 @dataclass(frozen=True)
 class Planted:
-    """A simulated model: with what probability it does what when it is asked a question.
+    """A simulated model, described by the probabilities of three ways to answer a question.
 
-    - ``memory``: it knows the key of a question of the released benchmark by heart, if picture and question are those
-      of the release.
-    - ``looks``: otherwise it reads from the picture what is there.
-    - ``yes``: otherwise it guesses, and says yes to detection with this probability.
+    - ``memory``: probability that it knows the key by heart, for a question with picture and wording of the released
+      benchmark.
+    - ``looks``: probability that it otherwise answers from the picture.
+    - ``yes``: in all other cases it guesses; this is the probability that it then says yes to detection.
     - ``verdict``: the right verdict on its use of the lesion.
     - ``falls``: True if it must fall on a fresh seed.
     """
@@ -54,7 +54,7 @@ class Planted:
 
     @property
     def rates(self) -> Rates:
-        """Return the probabilities of yes to the original, under target and under irrelevant."""
+        """Return the probabilities of yes: to the original, under target and under irrelevant."""
         return self.says_yes("original"), self.says_yes("target"), self.says_yes("irrelevant")
 
     @property

@@ -133,7 +133,7 @@ def _right(bench: Benchmark, row: str, answer: Answer) -> bool:
 
 
 def _equal_pairs(said: Iterable[dict[str, Any]]) -> list[float]:
-    """The share of equal pairs among the readers of each row that two or more judged."""
+    """Return, for each row that two or more readers judged, the share of pairs of readers with equal entries."""
     rows: dict[str, list[Any]] = {}
     for own in said:
         for row, word in own.items():

@@ -28,7 +28,7 @@ def write(
     tabs: Iterable[str] = ("",),
     compression: int = zipfile.ZIP_DEFLATED,
 ) -> None:
-    """Write a workbook whose tabs are all in one ``part``; with ``tabs``, each is in a part named with an ending."""
+    """Write a workbook whose tabs are all in one ``part``; with ``tabs``, each ending names one part."""
     endings = list(tabs)
     parts = {ending: part.replace(".", f"{ending}.") for ending in endings}
     about = [(f"/{name}", "worksheet", f"rId{n}") for n, name in enumerate(parts.values(), start=1)]
@@ -65,7 +65,7 @@ def write(
 
 
 def noise(count: int) -> str:
-    """Return words that a zip file cannot compress two hundred times."""
+    """Return words that zip cannot compress to a two-hundredth of their size."""
     return "".join(f"{n * 2654435761 % 2**32:08x}" for n in range(count))
 
 

@@ -78,7 +78,7 @@ def slow_square(lung: Pixels) -> int:
     top, bottom = min(rows), max(rows)
     third, two_thirds = top + (bottom - top) // 3, top + 2 * (bottom - top) // 3
     count = rows.count(third) + rows.count(two_thirds)
-    # int(w / 2) of the mean w of two counts; a square without pixels takes nothing away, as one of one pixel.
+    # Half the mean of two counts, rounded down. A square of side 0 would erode nothing, as a square of side 1 does.
     return max(1, count // 4)
 
 

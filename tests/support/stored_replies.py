@@ -15,7 +15,9 @@ SHOWN = {name: Item.from_record(record) for name, record in json.loads((REPLIES 
 
 
 def replies(name: str) -> list[tuple[Item, dict[str, Any], tuple[int, ...] | None]]:
-    """The replies of a file: the item each answers, the reply, and the option numbers a careful person records."""
+    """Return the replies of a file, each as its item, the reply, and the option numbers that a careful person reads in
+    it.
+    """
     rows = []
     for line in (REPLIES / name).read_text(encoding="utf-8").splitlines():
         row = json.loads(line)

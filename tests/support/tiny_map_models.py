@@ -56,7 +56,7 @@ def tokenizer(folder: Path, kind: str) -> PreTrainedTokenizerFast:
 
 
 def clip(folder: Path, seed: int = 0) -> Path:
-    """CLIP of transformers."""
+    """Save a tiny CLIP of transformers."""
     torch.manual_seed(seed)
     words = tokenizer(folder, "clip")
     text = {"hidden_size": WIDTH, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2,
@@ -68,7 +68,7 @@ def clip(folder: Path, seed: int = 0) -> Path:
 
 
 def siglip(folder: Path, seed: int = 0) -> Path:
-    """SigLIP of transformers."""
+    """Save a tiny SigLIP of transformers."""
     torch.manual_seed(seed)
     words = tokenizer(folder, "clip")
     text = {"hidden_size": WIDTH, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2,
@@ -86,7 +86,9 @@ OPEN_VISION: dict[str, dict[str, Any]] = {
 
 
 def open_clip(folder: Path, vision: str, seed: int = 0) -> Path:
-    """CLIP of open_clip: ``vit``, ``resnet`` or ``timm`` (with a text model of Hugging Face, as BiomedCLIP has)."""
+    """Save a tiny CLIP of open_clip: ``vit``, ``resnet`` or ``timm`` (with a Hugging Face text model, as in
+    BiomedCLIP).
+    """
     from open_clip.model import CLIP, CustomTextCLIP
 
     torch.manual_seed(seed)
@@ -114,7 +116,7 @@ def open_clip(folder: Path, vision: str, seed: int = 0) -> Path:
 
 
 def bert(folder: Path) -> Path:
-    """A text model of the BERT kind with its tokenizer."""
+    """Save a tiny BERT with its tokenizer."""
     folder.mkdir(parents=True, exist_ok=True)
     words = tokenizer(folder, "bert")
     config = BertConfig(
@@ -136,7 +138,7 @@ def described(folder: Path, record: dict[str, Any], state: dict[str, torch.Tenso
 
 
 def classifier(folder: Path, labels: list[str], seed: int = 0, channels: int = 1) -> Path:
-    """A DenseNet whose outputs are findings."""
+    """Save a tiny DenseNet whose outputs are findings."""
     torch.manual_seed(seed)
     network = weights.trunk("densenet121", channels, len(labels))
     for part in network.modules():  # random statistics, so that the normalization is not the identity
@@ -154,7 +156,7 @@ def trunk_state(seed: int) -> dict[str, torch.Tensor]:
 
 
 def local_contrastive(folder: Path, kind: str = "attention", seed: int = 0) -> Path:
-    """A ResNet with projected local features of its third layer, and a BERT."""
+    """Save a tiny ResNet with projected local features of its third layer, and a BERT."""
     bert(folder / "text")
     state = trunk_state(seed)
     state |= {"local.weight": torch.randn(24, 256, 1, 1) / 16, "local.bias": torch.randn(24),
@@ -165,7 +167,7 @@ def local_contrastive(folder: Path, kind: str = "attention", seed: int = 0) -> P
 
 
 def query_decoder(folder: Path, seed: int = 0) -> Path:
-    """A ResNet, a decoder of two layers, and a BERT that makes the queries."""
+    """Save a tiny ResNet, a decoder of two layers, and a BERT that makes the queries."""
     bert(folder / "text")
     state = trunk_state(seed)
     layer = torch.nn.TransformerDecoderLayer(24, 4, 48, batch_first=True)

@@ -47,7 +47,7 @@ def who(value: int) -> dict[str, Any]:
 
 
 def threads(value: int) -> dict[str, Any]:
-    """Of the libraries that multiply matrices here, the most threads that any may use."""
+    """Return the largest number of threads that a library for matrix products may use in this process."""
     return {"threads": max(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")}
 
 
