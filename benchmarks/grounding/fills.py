@@ -224,7 +224,10 @@ def main(sources: dict[str, list[Callable[[], Lesion]]], fill: Fill) -> None:
     for name, source in sources.items():
         with ProcessPoolExecutor(2) as pool:
             rows = [one for one in pool.map(measured, source, [fill] * len(source), chunksize=4) if one is not None]
-        print(f"{name}, {fill}: {len(rows)} radiographs of {len(source)}; told right in percent (limit 60)", flush=True)
+        print(
+            f"{name}, {fill}: {len(rows)} radiographs of {len(source)}; classified correctly in percent (limit 60)",
+            flush=True,
+        )
         for test in ("patch and rim", "in lung", "beyond", "rim before"):
             found = [f"{label} {told([row[test] for row in rows], make)}" for label, make in classifiers().items()]
             print(f"  {test}: {', '.join(found)}", flush=True)

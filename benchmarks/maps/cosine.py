@@ -31,7 +31,7 @@ sys.path.append(str(Path(__file__).parents[2] / "tests" / "support"))
 THREADS = torch.get_num_threads()
 import tiny_map_models  # noqa: E402
 
-torch.set_num_threads(THREADS)  # the module lets torch have one, for tests that run beside others
+torch.set_num_threads(THREADS)  # the module above limits torch to one thread, because tests run in parallel
 
 BATCH, FINDINGS, VIT_B_16 = 16, ("effusion", "opacity"), {"hidden_size": 768, "intermediate_size": 3072,
                                                          "num_hidden_layers": 12, "num_attention_heads": 12,
