@@ -37,8 +37,8 @@ def export_release(benchmark: Benchmark, out: Path, advance: Callable[[], None] 
             advance()
         if not entries:
             raise InputError(
-                f"{benchmark.folder}: has no perception item (stages 1 to 4), and CheXpercept's layout has no place "
-                "for other items."
+                f"{benchmark.folder}: has no perception item (stages 1 to 4), but CheXpercept's layout holds only "
+                "these; give a benchmark made with a perception recipe."
             )
         text = json.dumps(entries, ensure_ascii=False, allow_nan=False, indent=2)
         write_bytes(temporary / layout.INDEX, (text + "\n").encode())

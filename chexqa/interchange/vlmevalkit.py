@@ -36,7 +36,8 @@ def export_table(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Calla
     items = [item for item in benchmark.items if item.form.name == "single"]
     if not items:
         raise InputError(
-            f"{benchmark.folder}: has no single-choice item, and VLMEvalKit's tables have no place for other items."
+            f"{benchmark.folder}: has no single-choice item, but VLMEvalKit's tables hold only these; "
+            "give -o a folder instead of a .tsv file, since the folder holds items of all kinds."
         )
     beside = out.with_suffix(".key.tsv")
     for path in (out, beside) if key == "beside" else (out,):

@@ -54,7 +54,8 @@ def _mask(values: Any, shape: tuple[int, int], where: str) -> Mask:
     numbers = array.astype(np.float32)
     if not np.isfinite(numbers).all() or numbers.min() < 0 or numbers.max() > 1:
         raise InputError(
-            f"{where}: values from {numbers.min():.3g} to {numbers.max():.3g} are not probabilities from 0 to 1."
+            f"{where}: values from {numbers.min():.3g} to {numbers.max():.3g} are not probabilities from 0 to "
+            "1; return probabilities, or name an ONNX model's --activation."
         )
     height, width = shape
     resized = cv2.resize(numbers, (width, height), interpolation=cv2.INTER_LINEAR)

@@ -227,5 +227,5 @@ def number(value: object, where: str) -> float:
     except (TypeError, ValueError):
         found = float("nan")
     if not np.isfinite(found):
-        raise InputError(f"{where}: '{value}' is not a number of pixels.")
+        raise InputError(f"{where}: '{value}' is not a number of pixels; correct it.")
     return found

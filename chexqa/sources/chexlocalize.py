@@ -212,7 +212,7 @@ def _check_size(size: Any, where: str) -> tuple[int, int]:
     if not (isinstance(size, list) and len(size) == 2 and all(type(side) is int and side > 0 for side in size)):
         raise InputError(f"{where}: the size must be [height, width] in pixels, not {size}.")
     if size[0] * size[1] > MAX_PIXELS:
-        raise InputError(f"{where}: the size {size} has more than {MAX_PIXELS:,} pixels.")
+        raise InputError(f"{where}: the size {size} has more than {MAX_PIXELS:,} pixels; correct it.")
     return size[0], size[1]
 
 
