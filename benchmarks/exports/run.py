@@ -1,7 +1,8 @@
 """Time, memory and size of every export of a benchmark, and of a run's records.
 
-Each export is a process of its own. The script prints its seconds, processor time and peak memory, the size of what it
-wrote and the number of files, beside the size of the benchmark's own pictures. Then it deletes what was written.
+Each export is a process of its own. For each export, the script prints the seconds, the processor time, the peak
+memory, and the size and number of the files written, beside the size of the benchmark's own pictures. Then it deletes
+what was written.
 
 Run it with `python benchmarks/exports/run.py FOLDER [FORMAT…]`. FOLDER has a subfolder `bench`, such as the one that
 `benchmarks/review/run.py` makes of 2,100 cases (10,400 items). The formats of runs need a subfolder `run` too; without

@@ -255,8 +255,8 @@ class _PartsEvidence(Evidence):
 class _RegionEvidence(_PartsEvidence):
     """Involved regions, the covered share of every region, and the components of the lesion.
 
-    ``filled_most`` has the regions that count as involved although they are covered less than the threshold: a
-    component that reaches the threshold nowhere counts in the region that it covers most.
+    ``filled_most`` has regions below the threshold that still count as involved: if a component reaches the threshold
+    in no region, the region that it covers most counts.
     """
 
     near_margin: ClassVar[float] = 0.25

@@ -143,7 +143,7 @@ class Place(Form):
         self.name = name
 
     def chance(self, options: int, right: int = 1) -> float:
-        """Return one divided by the number of options: the chance to guess right whether the finding is anywhere."""
+        """Return one divided by the number of options: the chance of a guess between somewhere and nowhere."""
         return 1 / options
 
     def right_answers(self, key: Sequence[int]) -> list[tuple[int, ...]]:

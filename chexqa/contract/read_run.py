@@ -190,7 +190,7 @@ class Run:
 
     @property
     def counted_turns(self) -> tuple[Turn, ...]:
-        """The turns that are graded: those on the cases of :attr:`stopped_on`, or all turns if that is None."""
+        """The turns that are graded: those on the cases of :attr:`stopped_on`, or all turns if it is None."""
         cases = self.stopped_on
         return self.turns if cases is None else tuple(turn for turn in self.turns if turn.case_id in cases)
 

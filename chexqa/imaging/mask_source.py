@@ -153,9 +153,9 @@ def read_nifti(path: Path, shape: tuple[int, int] | None) -> npt.NDArray[np.int6
     """Return the values ``(H, W)`` of a NIfTI file with one slice, turned as the picture is displayed.
 
     The file's directions say which axis runs to the patient's left (the picture's right) and which runs down. If a file
-    has no directions, they follow from the picture's ``shape``, unless the picture is square. Raises ``InputError`` if
-    the extra ``nifti`` is not installed, and for a file that is damaged, has several slices, has values that are not
-    whole numbers, or whose directions cannot be determined.
+    has no directions, they follow from the picture's ``shape``; this is impossible for a square picture. Raises
+    ``InputError`` if the extra ``nifti`` is not installed, if the directions cannot be determined, and for a file that
+    is damaged, has several slices or has values that are not whole numbers.
     """
     try:
         import nibabel

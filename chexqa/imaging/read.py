@@ -194,9 +194,9 @@ def encode_thumb(array: npt.NDArray[np.uint8]) -> bytes:
 def decode_png(data: bytes, where: str, flag: int = cv2.IMREAD_UNCHANGED) -> npt.NDArray[np.uint8]:
     """Decode a PNG made by ``png.encode`` to an array ``(H, W)`` or ``(H, W, 3)`` RGB; ``flag`` is OpenCV's flag.
 
-    A PNG from elsewhere is converted to 8 bits and RGB. Raises ``InputError``, with a message that begins with
-    ``where``, unless ``data`` is a PNG of a permitted size. The size is checked even if the picture's hash is right,
-    since a benchmark made by others is not trusted.
+    A PNG from elsewhere is converted to 8 bits and RGB. Raises ``InputError`` if ``data`` is not a PNG of a permitted
+    size; the message begins with ``where``. The size is checked even if the picture's hash is right, since a benchmark
+    made by others is not trusted.
     """
     if not data.startswith(png.MAGIC) or len(data) < _PNG_HEADER:
         raise InputError(f"{where} is not a PNG file; {_RESTORE}")

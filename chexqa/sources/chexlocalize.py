@@ -43,7 +43,7 @@ SPLITS = ("val", "test")
 
 @dataclass(frozen=True)
 class Labels:
-    """Row of a label file: the absent findings, whether another finding is present or uncertain, and the patient."""
+    """Row of a label file: the absent findings, the patient, and True if another finding is present or uncertain."""
 
     absent: tuple[str, ...]
     abnormal: bool

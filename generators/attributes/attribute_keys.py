@@ -330,8 +330,9 @@ def _off(value: float, threshold: float) -> float:
 def _comparison_margin(judged: Judgement, rules: AttributeRules) -> float:
     """Return the margin of the comparison.
 
-    It is the smallest of several margins: that of each lung's share to the least share that counts, and, if both lungs
-    are covered, that of the ratio of the two areas to the ratio at which one side is larger.
+    The margin is the smallest over several numbers: each lung's covered share, compared with the least share that
+    counts; and, if both lungs are covered, the ratio of the two areas, compared with the ratio at which one side is
+    larger.
     """
     measures = judged.measures
     parts = [part.lungs for part in measures.components]

@@ -92,7 +92,7 @@ def _others(found: Audit) -> Table:
 
 
 def _priors(found: Audit) -> Table:
-    """Return the table of the most frequent answers, with the finding whose answer is right most often."""
+    """Return the table of the most frequent answers; it names the finding in which this answer is right most often."""
     table = _table("Priors: the most frequent answer of each finding")
     table.add_column("kind")
     for head in ("items", "chance\n%", "prior\n%", "95 %\ninterval"):

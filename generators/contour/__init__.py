@@ -1,4 +1,4 @@
-"""Random choice of what questions on outlines show: wrong outlines, four outlines to choose from, coloured points.
+"""Random choices for questions on outlines: wrong outlines, four outlines to choose from, coloured points.
 
 Read ``plan``, then ``edits`` (one edit), ``edit_sampler`` (a random edit), ``edit_sets`` (the edits of the four
 pictures). ``field`` says where outlines may go, ``points`` plans the coloured points, and ``small_lesions`` makes the

@@ -135,7 +135,7 @@ class EditSets:
 
         The four pictures combine two sets of errors: neither set, the first, the second, or both. All four are then
         equally similar to the other three, so similarity does not reveal the right picture. Their order is random. The
-        suboptimal mask, which was shown before, is not among the pictures, and neither is a mask similar to it.
+        pictures contain neither the suboptimal mask, which was shown before, nor a mask similar to it.
         """
         able = self.able(spacing)
         if not len(able):

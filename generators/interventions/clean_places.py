@@ -1,8 +1,8 @@
 """Clean places: places in lung tissue, away from every finding, for a patch with a lesion's shape and size.
 
 The place is searched among all shifts of the shape and of its mirror image; the parts of a lesion get their places one
-by one. The place whose surroundings are most like those of the lesion's own patch is chosen: the same outline of the
-lungs and the same grey levels. The two filled pictures then differ only in the place that is filled.
+by one. The chosen place has surroundings as similar as possible to those of the lesion's own patch, in the outline of
+the lungs and in grey levels. The two filled pictures then differ only in the place that is filled.
 """
 
 from __future__ import annotations

@@ -196,7 +196,7 @@ def _dask_executor(address: str) -> AbstractContextManager[Executor]:
 
 
 class _Cluster:
-    """Executor of a cluster for a ``with`` block, at whose end the client is closed and the cluster keeps running."""
+    """Executor of a cluster for a ``with`` block; at its end the client is closed, and the cluster keeps running."""
 
     def __init__(self, client: Any) -> None:
         self._client = client

@@ -46,7 +46,7 @@ class Tab:
 
 
 def serious(page: Any) -> list[str]:
-    """Return what axe finds serious on a page, each with its rule and an element."""
+    """Return the serious problems that axe finds on a page, each with its rule and an element."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
     found = axe.run(page).response["violations"]
     return [f"{rule['id']}: {rule['nodes'][0]['html']}" for rule in found if rule["impact"] in ("serious", "critical")]

@@ -1,4 +1,4 @@
-"""Simulated models of known threshold, calibration and sensitivity to stress, and the numbers that they must get."""
+"""Simulated models of known threshold, calibration and sensitivity to stress, and the numbers that tables must show."""
 
 from __future__ import annotations
 

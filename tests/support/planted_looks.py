@@ -1,4 +1,4 @@
-"""Simulated models whose use of the picture and of memory is known, and the numbers that they must get."""
+"""Simulated models with known use of the picture and of memory, and the numbers that tables must show for them."""
 
 from __future__ import annotations
 

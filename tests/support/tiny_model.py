@@ -170,7 +170,7 @@ def save(folder: Path, samples: Sequence[Sample], questions: int = 150, whole: i
 def benchmark_samples(bench: Benchmark, protocol: Protocol = "end_to_end") -> list[Sample]:
     """Return every question of a benchmark as it is asked, with a reply that its kind and finding decide.
 
-    Earlier replies are those of the samples, so a model that learned them meets nothing new when it is asked.
+    The history has the replies of the samples, so a model that learned them meets nothing new when it is asked.
     """
     taught = {}
     for item in bench.items:
