@@ -138,7 +138,7 @@ def check_braces(text: str, needed: set[str], allowed: set[str], where: str) -> 
     except ValueError:
         raise InputError(f"{where}: a brace is unmatched; write {{{{ or }}}} for a brace in the text.") from None
     found = {str(name) for _, name, _, _ in parts}
-    if any(spec or conversion for _, _, spec, conversion in parts):  # a huge width would fill the memory
+    if any(spec or conversion for _, _, spec, conversion in parts):  # a format with a huge width would fill the memory
         raise InputError(f"{where}: ':' and '!' are not allowed in braces; write only the placeholder's name.")
     for name in sorted(found - needed - allowed):
         known = ", ".join(f"{{{word}}}" for word in sorted(needed | allowed))

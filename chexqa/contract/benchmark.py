@@ -233,9 +233,7 @@ def _check_whole(benchmark: Benchmark) -> None:
                 "kind's declaration; restore the file."
             )
         if [option.n for option in item.options] != list(range(1, len(item.options) + 1)):
-            raise InputError(
-                f"{where}: the options of item '{item.item_id}' are not numbered 1, 2, 3, …; restore the file."
-            )
+            raise InputError(f"{where}: item '{item.item_id}' has options not numbered 1, 2, 3, …; restore the file.")
     if benchmark.answers is None or benchmark.cases is None:
         return
     for item in benchmark.items:

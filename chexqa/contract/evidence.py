@@ -45,7 +45,7 @@ class Evidence(ABC):
     """Measurements from which the right answer to one question follows."""
 
     near: ClassVar[Near] = NEAR
-    near_margin: ClassVar[float] = 0.1  # distance of a number from its threshold, divided by the threshold
+    near_margin: ClassVar[float] = 0.1  # largest margin that counts as near (a share of the threshold)
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> Self:
@@ -196,7 +196,8 @@ class PointsEvidence(Evidence):
         lines = []
         for option, point in zip(options, self.points, strict=False):
             if point.edit is not None:
-                # The deepest place of an area is inside the outline if too much is included, outside if too little is.
+                # The deepest place of an error is inside the outline if the outline includes too much, otherwise
+                # outside.
                 where = "inside: too much is taken in" if point.inside else "outside: a part is left out"
                 lines.append(f"{option.color}: {point.distance:.0f} px {where}")
         return "\n".join([*lines, "the outline is right at the other points"])

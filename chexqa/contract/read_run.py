@@ -27,7 +27,7 @@ from chexqa.files.opening import open_binary, real
 from chexqa.files.terminal import messages, plural
 from chexqa.version import __version__
 
-_ENDLESS = 2**28  # bytes of a line that counts as endless; the longest turn ever logged has less than half as many
+_ENDLESS = 2**28  # bytes from which a line counts as endless; the longest turn ever logged has less than half of it
 ABOUT, TURNS, DECISION = "run.json", "turns", "decision.json"
 ERROR, OVERFLOW = "error", "overflow"
 # Value of ``parser_version`` for a reply that chexqa's parser did not read, and for a log without this field.

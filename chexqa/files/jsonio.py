@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 
-# Unlike the methods of Path, these return False for a name that is too long for the system.
+# For a name that is too long for the system, these functions return False, and the methods of Path raise an error.
 exists, is_file, is_folder = os.path.exists, os.path.isfile, os.path.isdir
 
 

@@ -370,7 +370,7 @@ def _levels(values: Values, center: float, width: float, function: str) -> Value
         return np.asarray(1 / (1 + np.exp(np.clip(-4 * (values - center) / width, -200, 200))))
     if function == "LINEAR_EXACT":
         return np.asarray((values - center) / width + 0.5)
-    # A width of one is a threshold.
+    # A window with a width of one acts as a threshold.
     return np.asarray((values - (center - 0.5)) / max(width - 1, 1e-6) + 0.5)
 
 

@@ -18,7 +18,7 @@ Mask = npt.NDArray[np.bool_]
 
 GRID_SIZE = 8
 CELL_NAMES = tuple(f"{column}{row}" for row in range(1, GRID_SIZE + 1) for column in "ABCDEFGH")
-# The published share; a recipe may set another.
+# The covered share at which a cell is a hit, as published; a recipe may set another share.
 HIT_SHARE = 0.5
 
 

@@ -14,7 +14,7 @@ Mask = npt.NDArray[np.bool_]
 Line = npt.NDArray[np.float64]
 
 MAX_SHIFT = 2.0  # largest distance in pixels of a drawn outline from its mask's border
-_REACH = 8  # pixels of the line on either side over which it is smoothed
+_REACH = 8  # number of neighbours on either side of a vertex over which a line is smoothed
 # Random deviation: the range of its standard deviation (drawn for each picture), and its length along the line.
 _STRAY = 0.4, 1.6
 _STRAY_SCALE = 2.0

@@ -26,14 +26,14 @@ class Patient:
     sex: str
     age: int
     aspect: float  # height / width of the picture
-    half_width: float  # width of the inner thorax, in picture widths
+    half_width: float  # half the width of the inner thorax, in picture widths
     lung_height: float  # distance from apex to costophrenic angle, in body units
     rise: float  # height above the apices, as a share of the picture's height above and below the lungs
     shift: float  # distance of the midline from the picture's centre, in picture widths
     tilt: float  # radians
     fat: float  # 0 thin .. 1 obese
     breast: float  # 0 none .. 1 large
-    dome: tuple[float, float]  # heights of the right and left dome above the costophrenic angle (fraction)
+    dome: tuple[float, float]  # heights of the right and left dome above the costophrenic angle, in lung heights
     dome_peak: tuple[float, float]  # distances of the domes' highest points from the midline, in body units
     ctr: float  # cardiothoracic ratio without cardiomegaly
     heart_left: float  # share of the heart's width left of the midline

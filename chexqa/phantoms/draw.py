@@ -28,8 +28,8 @@ from chexqa.phantoms.raster import Field, Mask, upsample
 from chexqa.phantoms.thorax import coarse_frame, draw_air, draw_thorax
 
 SMALLEST_SIZE, LARGEST_SIZE = 256, 2048
-_SMALLEST, _LARGEST = 0.0045, 0.30  # smallest and largest share of the small picture's area
-_TINY = {"lung_lesion": 0.0011}  # smallest share for the findings that may be smaller
+_SMALLEST, _LARGEST = 0.0045, 0.30  # smallest and largest lesion, as a share of the small picture's area
+_TINY = {"lung_lesion": 0.0011}  # smallest lesion of the findings that may be smaller
 _TRIES = 60
 _AIRLESS = np.float32(0.42)  # added attenuation at which no air is left in the lung
 # Findings drawn in the lungs, and findings that only change outlines.

@@ -31,7 +31,7 @@ _CAGE = [
     (0.985, 1.12),
 ]
 
-_WAVE = 0.05  # as a share of the heart's radius
+_WAVE = 0.05  # size of the waves in an uneven outline, as a share of its radius
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Change:
     """Effect of a finding on the outlines: another cardiothoracic ratio, a raised diaphragm or a wider mediastinum."""
 
     ctr: float | None = None
-    raised: tuple[float, float] = (0.0, 0.0)  # fraction
+    raised: tuple[float, float] = (0.0, 0.0)  # raise of the right and left diaphragm (fraction)
     widening: Widening | None = None
 
 

@@ -20,7 +20,7 @@ from chexqa.files.workers import pool, same_everywhere
 from chexqa.imaging import png
 from chexqa.phantoms.draw import Phantom, check_size, draw
 
-_ROUNDS = 3  # in three rounds over the findings, each finding is absent once
+_ROUNDS = 3  # rounds over the findings in a block; each finding is absent in one round
 
 
 def _order(cases: int, seed: int, findings: Sequence[str]) -> list[tuple[str, bool]]:

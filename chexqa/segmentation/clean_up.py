@@ -18,8 +18,8 @@ BOTH_LUNGS = "lungs"
 NAMES = (*STRUCTURES, BOTH_LUNGS)
 Predict = Callable[[Gray], Mapping[str, npt.NDArray[Any]]]
 
-_SMALLEST = 0.002  # of the picture; a smaller component does not count as a lung or heart
-_PIECE = 0.2  # of the larger lung; a smaller component does not count as the second lung
+_SMALLEST = 0.002  # share of the picture; a smaller component does not count as a lung or heart
+_PIECE = 0.2  # share of the larger lung; a smaller component does not count as the second lung
 
 
 def structures(raw: Mapping[str, Any], shape: tuple[int, int], where: str) -> dict[str, Mask]:

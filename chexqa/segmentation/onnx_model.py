@@ -78,7 +78,7 @@ class OnnxModel:
             ) from None
         data = read_whole(path, MAX_MODEL_BYTES)
         settings = onnxruntime.SessionOptions()
-        settings.log_severity_level = 4  # fatal errors only: the others are raised and shown by chexqa
+        settings.log_severity_level = 4  # onnxruntime prints fatal errors only; chexqa shows all other errors
         try:
             self._session = onnxruntime.InferenceSession(data, settings, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime's errors have no base class of their own

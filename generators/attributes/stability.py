@@ -19,7 +19,7 @@ from chexqa.imaging.masks import disc, window
 
 Mask = npt.NDArray[np.bool_]
 
-NOISE = 3 / 1024  # of the longer side
+NOISE = 3 / 1024  # share of the longer side
 SHRUNK, KEPT, GROWN = VARIANTS = (-1, 0, 1)
 
 

@@ -122,7 +122,7 @@ def _unstable(items: Iterable[Item], answers: dict[str, Answer]) -> dict[str, di
 def _near_threshold(
     items: Iterable[Item], answers: dict[str, Answer], kinds: Mapping[str, Kind]
 ) -> dict[str, dict[str, int]]:
-    """Return for each kind the number of items whose evidence has thresholds, and how many are near a threshold."""
+    """Return for each kind the number of items with thresholds in their evidence, and how many of them are near one."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for item in items:
         answer = answers[item.item_id]

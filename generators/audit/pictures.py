@@ -21,7 +21,7 @@ from chexqa.generators.audit.outlines import Image, Mask, Measures
 from chexqa.imaging.png import MAGIC
 
 MODULI = (2, 3, 4, 5, 8, 10, 16)  # divisors of a length or an id; a residue could give an answer away
-_NAMELESS = 4  # first bytes that name the format of a file that is neither PNG nor JPEG
+_NAMELESS = 4  # number of first bytes that stand for the format of a file that is neither PNG nor JPEG
 _BLOCKS = 64  # number of blocks along the longer side, in which the neighbourhood of a drawing is measured
 _NEAR = 3  # blocks round a coloured one that are not ground: a disc's rim and letter are grey
 _EMPTY = bytes(1)

@@ -247,12 +247,12 @@ def _as_named(choice: Choice, name: str) -> tuple[str, ...]:
 
 
 def sides(choice: Choice, name: str) -> tuple[str, ...]:
-    """Return each candidate's side of the outline, "inside" or "outside", as its name."""
+    """Return a name for each candidate: its side of the outline, "inside" or "outside"."""
     return tuple("inside" if value else "outside" for value in choice.features[name])
 
 
 def ranks(choice: Choice, name: str) -> tuple[str, ...]:
-    """Return each candidate's rank by this feature, such as "smallest", as its name."""
+    """Return a name for each candidate: its rank by this feature, such as "smallest"."""
     names = _RANKS.get(len(choice.right))
     return _ends(choice, name) if names is None else tuple(names[rank] for rank in _order(choice, name))
 

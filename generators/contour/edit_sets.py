@@ -23,7 +23,7 @@ from chexqa.imaging.hand_drawn import smooth_outlines
 Errors = tuple[int, ...]  # numbers of edits, ascending
 MOST = 3  # edits in one picture
 _PER_SORT = 4  # wanted edits of each sort; sorts of adding and of removing edits make the outline more or less compact
-_ENOUGH = 12  # number of edits of both sorts together after which no more edits of the scarcer sort are sought
+_ENOUGH = 12  # with this many edits of both sorts together, the search for the scarcer sort ends
 _AROUND = 16  # pixels of outline on either side of an edit that are measured with the edit; smoothing reaches less far
 EVEN = np.full(4, 0.25)
 # Limits between three grades (about thirds) of the smallest and of the largest difference in area among four pictures,
@@ -114,7 +114,7 @@ class EditSets:
         able = ~_any_pair(holds, self.meets) & (overlaps >= sampler.limits.iou[0])
         self.sets = [chosen for chosen, fits in zip(sets, able, strict=True) if fits]
         self.holds, self.overlaps = holds[able], overlaps[able]
-        # Each set as a number with a bit for each edit, and the set of each of these numbers; -1 if there is no set.
+        # codes: each set as a number with one bit for each edit. number_of: the index of the set with a code, or -1.
         self.codes = (self.holds @ (1 << np.arange(len(edits)))).astype(np.int64)
         self.number_of = np.full(1 << len(edits), -1)
         self.number_of[self.codes] = np.arange(len(self.codes))
@@ -204,7 +204,7 @@ class EditSets:
         is_able = np.zeros(len(self.sets) + 1, bool)  # the last entry stands for the number -1 (no set)
         is_able[able] = True
         can_be_true = is_able[fours]
-        # Each group of four is found once from each of its members; keep one of the four.
+        # Each group of four sets is found four times, once from each of its sets; keep the first.
         first = (fours >= 0).all(axis=-1) & (np.where(can_be_true, fours, len(self.sets)).argmin(axis=-1) == 0)
         found = self.sampler.rng.permutation(np.argwhere(first & (can_be_true.sum(axis=-1) >= least)))
         counts = can_be_true[found[:, 0], found[:, 1]].sum(axis=-1)

@@ -122,7 +122,7 @@ class Edit:
     share: float
 
     def to_record(self) -> dict[str, Any]:
-        """Return the JSON form, the area as run lengths."""
+        """Return the JSON form, with the area as run lengths."""
         return {**vars(self), "corner_xy": list(self.corner_xy), "point_xy": list(self.point_xy),
                 "area": to_rle(self.area)}  # fmt: skip
 

@@ -31,7 +31,7 @@ from chexqa.generators.contour.edits import Edit
 from chexqa.generators.contour.raking import rake
 
 _OTHERS = 3  # pictures beside the right one
-_AREA = np.tile(EVEN, (3, 1))  # shares of the right picture's ranks in area, at each level of a step
+_AREA = np.tile(EVEN, (3, 1))  # intended shares of the right picture's ranks by area, for each grade of a step in area
 _ERRORS = 4  # number of errors considered; one of these will be true
 _THREES = 200  # number of choices of three other edits considered with each error
 _MOST_SHARED = (

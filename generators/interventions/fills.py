@@ -27,13 +27,13 @@ Fill = Literal["inpaint", "mean", "blur"]
 FILLS: tuple[Fill, ...] = get_args(Fill)
 
 GROWTH = 4 / 1024  # how far a lesion's mask is grown, in units of the longer side
-RIM = 10 / 1024  # width of the rim around a patch whose grey levels a fill continues
+RIM = 10 / 1024  # width of the rim around a patch; a fill continues the rim's grey levels
 BAND = 20 / 1024  # width of the band around a patch in which an inpainted fill fades out, for lesions have a halo
 _FINE = 2.5 / 1024  # standard deviation of the Gaussian that separates noise from anatomy
 _EDGE = 3 / 1024  # width of the soft edge inside a patch
 _LEAST_RIM = 50  # least pixels of lung tissue beside a patch from which the lung's grey level is measured
 _COARSE = 4  # the smooth part of a fill is made at a quarter of the resolution
-_SAMPLE = 64  # side in pixels of the tissue whose noise is measured
+_SAMPLE = 64  # side in pixels of the square of tissue in which noise is measured
 _STEPS = 12  # averaging steps at each level of the membrane
 _NEIGHBOURS = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]], np.float32) / 4
 

@@ -33,7 +33,7 @@ _STRONG = 2.5  # detail is clipped to this multiple of its median size
 
 
 class _Source(NamedTuple):
-    """Source of a piece: the shift from the piece to it, down and across, and True if it is in the mirror image."""
+    """Source of a piece: the shift (down, across) from piece to source, and True for a source in the mirror image."""
 
     mirrored: bool
     down: int

@@ -225,7 +225,7 @@ def _without_duplicates(
     seen: set[str] = set()
     present: list[Candidate] = []
     absent: list[Candidate] = []
-    # Present cases first: if a radiograph is on both sides, its mask is the better evidence.
+    # Present cases first: if cases with and without the finding share a radiograph, the mask is the better evidence.
     for row in sorted(pool, key=lambda row: not row.present):
         if row.image_key in seen:
             unused[row.source_case_id] = "the same radiograph is used on another path of this finding"

@@ -62,7 +62,7 @@ class PerceptionRecipe:
     def to_record(self) -> Record:
         """Return the JSON form, from which a benchmark's hash of the recipe is computed."""
         record: Record = codec.encode(self)
-        if not self.depths:  # hashes of recipes without it stay as they were
+        if not self.depths:  # so that the hash of a recipe without depths does not depend on this field
             del record["depths"]
         return record
 

@@ -173,7 +173,7 @@ def chances_by_kind(bench: Benchmark, kinds: Sequence[str]) -> list[float]:
 def expected(
     model: Planted, partial: Sequence[float], mirror: Sequence[float], kinds: Sequence[float]
 ) -> dict[str, float]:
-    """Return the planted numbers by their column in the table ``grounding``."""
+    """Return the planted numbers, keyed by their column in the table ``grounding``."""
     return {
         "net_grounding": model.net_grounding, "cgr": model.cgr, "is": model.stability,
         "key_following": model.key_following(partial), "mirror": model.key_following(mirror),
