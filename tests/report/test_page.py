@@ -37,6 +37,7 @@ MODELS = {"good": 0.9, "fair": 0.6, HOSTILE: 0.3, "reader/anna": 0.8, "baseline/
 SIMULATED = {"fair": "baseline/skill-60-60-60-60", "baseline/oracle": "baseline/oracle"}
 PROTOCOLS = ("end_to_end", "independent")
 SCREENS = (400, 1400, 2560)
+LAYOUT = (Path(__file__).parents[1] / "support" / "layout.js").read_text()
 
 
 def runs(home: Path) -> list[str]:
@@ -216,9 +217,72 @@ def test_a_score_that_is_not_above_guessing_is_not_praised_and_unpriced_models_a
     page.evaluate("leaderboard.show()")
     assert "coarse\nno model is above guessing\nhighest: " in best
     assert "Best at coarse" not in best
+    page.select_option("#s-score", "plain")
+    told = changed(page, "levels", "row.level === 'coarse'", "row.accuracy = row.chance")
+    assert "coarse\nno model is above guessing\nhighest: " in told
+    assert "; guessing has 50.0" in told
+    page.select_option("#s-score", "corrected")
+    told = changed(page, "grid", f"row.finding === '{MACRO}'", "row.hit_rate = row.chance / 2")
+    assert "grid\nno model is above guessing\nhighest: " in told
     unfold(page, "states")
     caption = page.locator("#states figcaption", has_text="against dollars")
     assert caption.inner_text().endswith("Not drawn, because no price is known or it is 0: good.")
+
+
+def changed(page: Any, table: str, which: str, change: str) -> str:
+    """Return the text of the first screen with other numbers in some rows of a table, which are put back."""
+    return page.evaluate(f"""() => {{
+      const kept = report.rows("{table}").map((row) => ({{ ...row }}));
+      report.rows("{table}").forEach((row) => {{ if ({which}) {{ {change}; }} }});
+      leaderboard.show();
+      const told = document.querySelector("main").innerText;
+      report.rows("{table}").forEach((row, place) => Object.assign(row, kept[place]));
+      leaderboard.show();
+      return told;
+    }}""")
+
+
+def test_a_score_says_why_it_has_no_interval_or_no_number(page: Any) -> None:
+    few = "row.level === 'fine' && row.model === 'good'"
+    told = changed(page, "levels", few, "row.corrected = 0.99; row.corrected_low = null; row.patients = 3")
+    assert "99.0 (no interval: fewer than 4 patients)" in told
+    said = page.evaluate("""() => {
+      const row = report.rows("levels").find((one) => one.level === "fine" && one.model === "good" && report.here(one));
+      const before = row.corrected;
+      row.corrected = null;
+      leaderboard.show();
+      const cell = document.querySelector('#leaders [aria-label^="good, fine: no number"]');
+      cell.focus();
+      row.corrected = before;
+      return report.$("tip").textContent;
+    }""")
+    page.evaluate("leaderboard.show()")
+    assert "both answers in the key" in said
+
+
+def test_places_stand_on_the_first_screen_where_nothing_else_was_asked(page: Any) -> None:
+    """Rows stand in for those of a run of places, and are removed again."""
+    told = page.evaluate("""() => {
+      const kept = ["levels", "grid"].map((name) => report.rows(name).splice(0));
+      const place = { protocol: "end_to_end", kind: "point_at", finding: report.data.macro, present: 9, absent: 9 };
+      report.rows("places").push(
+        { ...place, model: "fair", net: 0.4, net_low: 0.3, net_high: 0.5, frame: "proved" },
+        { ...place, model: "good", net: null, net_low: null, net_high: null, frame: "not proved" });
+      leaderboard.show();
+      const told = [report.$("best").innerText, report.$("board").innerText, report.order()[0],
+        report.$("leaders").querySelector("[aria-label*='no number']").getAttribute("aria-label"),
+        effects.of("places").flatMap((node) => [...node.querySelectorAll(".panel")]).length];
+      report.rows("places").splice(0);
+      ["levels", "grid"].forEach((name, number) => report.rows(name).push(...kept[number]));
+      leaderboard.show();
+      return told;
+    }""")
+    best, board_, first, missing, panels = told
+    assert best.startswith("Best at point at\nfair\n40.0 [30.0, 50.0]")
+    assert "always answering “nowhere” gives 0" in board_
+    assert first == "fair"
+    assert missing == "good, point at: no number: its coordinate system is not proved"
+    assert panels == 1, "no panel without rows"
 
 
 def test_switches_change_numbers_in_place_and_the_address(page: Any, report: Path) -> None:
@@ -288,6 +352,8 @@ def test_a_table_sorts_and_is_copied_in_three_forms(page: Any) -> None:
     assert r"\<img src=x onerror='window.stolen=1'\>=1+1\|a\_very" in copied["Markdown"]
     assert r"=1+1\textbar{}a\_very-long/name-of-a-model\$that\textbackslash{}goes\{on\}and-on" in copied["LaTeX"]
     assert page.evaluate("window.stolen") is None
+    page.locator("#leaders thead button", has_text="fine").click()
+    assert page.locator("#board .legend").count() == 1, "what explains the leaderboard stays"
     with_interval = page.evaluate("tables.text('decisions', 'CSV')").splitlines()[0]
     assert "sensitivity,sensitivity_low,sensitivity_high" in with_interval
 
@@ -539,6 +605,16 @@ def further(report: Path) -> str:
         "rotations": [{**one, "rotation": turn, "score": "coarse", "value": 0.5, "spread": 0.25} for turn in (0, 1)],
         "agreement": [{**one, "kind": "detection", "items": 9, "same_answer": 0.75, "same_verdict": 0.8}],
         "positions": [{**one, "kind": "severity", "position": 2, "answers": 30, **ends}],
+        "grounding": [{**one, "looks": "uses the lesion", "audited": 9, "accuracy": 0.9, "net_grounding": 0.5,
+                       "net_grounding_low": -0.2, "net_grounding_high": 0.9, "right_and_grounded": 0.4}],
+        "thresholds": [{**one, "seen_in": "points", "items": 9, "patients": 9, "with_error": 9, "reads": "> 60.0",
+                        "reads_between": "52.0 to > 60.0", "threshold": None}],
+        "random_readers": [{**one, "score": "coarse", "readers": 3, "patients": 9, **ends}],
+        "stress": [{**one, "stress": "noise", "items": 9, "patients": 9, "accuracy_original": 0.9,
+                    "accuracy_stressed": 0.6, "change": -0.3, "change_low": -0.5, "change_high": -0.1, "flips": 0.3}],
+        "stress_curve": [{**one, "stress": "noise", "strength": str(step), "items": 9, "patients": 9,
+                          "change": -0.1 * step, "change_low": -0.6, "change_high": 0.0, "flips": 0.1 * step}
+                         for step in range(1, 6)],
     }  # fmt: skip
     html = (report / "index.html").read_text()
     begin, end = '<script type="application/json" id="data">', "</script>"
@@ -581,6 +657,12 @@ def test_places_abstentions_and_what_answers_depend_on_are_drawn(shared: Tab, re
     assert "Order 0: 50.0" in turned
     assert again.startswith("good: 75.0")
     assert favoured.startswith("severity, 2: −15.0 [−25.0, −5.0]. Chosen: 20.0 %, right: 35.0 %")
+    page.evaluate("""() => document.getElementById("report").append(report.make("div", { class: "content" },
+      ...["places", "effects", "confidence", "grounding", "limits", "stress", "comparisons"].flatMap(effects.of)))""")
+    assert page.locator("#report > .content .panel").count() >= 15
+    for width in SCREENS:
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate(LAYOUT) == []
     assert complaints == []
     page.close()
 
@@ -609,7 +691,7 @@ def test_a_heading_stays_where_it_was_clicked(page: Any) -> None:
 def test_nothing_overflows_overlaps_or_is_clipped(page: Any, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 900})
     page.locator("#unfold").click()
-    found = page.evaluate((Path(__file__).parents[1] / "support" / "layout.js").read_text())
+    found = page.evaluate(LAYOUT)
     page.locator("#unfold").click()
     assert found == []
 

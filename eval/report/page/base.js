@@ -108,11 +108,12 @@ const report = (() => {
   const isShown = (name) => view.others === "with" || about(name).role === "model";
   const here = (row) => !("protocol" in row) || row.protocol === view.protocol;
 
-  // The models of the protocol from best to worst by the mean of levels (else the grid), as the switches say.
+  // The models of the protocol from best to worst by the mean of levels (otherwise by the grid or by places), as the switches say.
   function order() {
     const value = new Map();
     for (const row of rows("levels")) if (here(row) && row.level === data.overall) value.set(row.model, row[measure()]);
     if (!value.size) for (const row of rows("grid")) if (here(row) && row.finding === data.macro) value.set(row.model, row.hit_rate);
+    if (!value.size) for (const row of rows("places")) if (here(row) && row.finding === data.macro && row.net !== null) value.set(row.model, (value.get(row.model) ?? 0) + row.net);
     const asked = [...new Set(rows("states").filter(here).map((row) => row.model))].filter(isShown);
     return asked.sort((one, other) => (value.get(other) ?? -9) - (value.get(one) ?? -9));
   }
@@ -128,6 +129,10 @@ const report = (() => {
   }
   const interval = (low, high, form) => (low === null || low === undefined || high === null || high === undefined ? "" : `[${number(low, form)}, ${number(high, form)}]`);
   const estimate = (row, column, form) => `${number(row[column], form)} ${interval(row[`${column}_low`], row[`${column}_high`], form)}`.trim();
+  // Why a score of a row has no interval, in a few words.
+  const bare = (row) => (row.patients < data.least ? `no interval: fewer than ${data.least} ${data.unit}` : "no interval: one of its kinds or findings has fewer than 2 " + data.unit);
+  // A name that goes whole to the next line of a text, and breaks only where it is longer than a line.
+  const whole = (name) => make("span", { class: "whole" }, name);
   // A name that may break after a slash or an underscore, not within a word.
   const breakable = (name) => visible(name).split(/(?<=[/_])/).flatMap((part, place) => (place ? [make("wbr"), part] : [part]));
   const plural = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
@@ -200,5 +205,5 @@ const report = (() => {
 
   read();
   return { data, $, visible, words, make, draw, rows, about, view, read, address, change, onChange, gallery, measure, measureOf, scoreWords,
-    isShown, here, order, number, interval, estimate, plural, breakable, unit, tell, term, sentence, rove, narrow };
+    isShown, here, order, number, interval, estimate, plural, breakable, whole, bare, unit, tell, term, sentence, rove, narrow };
 })();

@@ -2,7 +2,7 @@
 // Plots of abstentions, of places by coordinates, and of influences on answers other than the radiograph.
 const effects = (() => {
   const { data, make, view, order, number, interval, words } = report;
-  const { figure, dots, heat, stacks, key } = plots;
+  const { figure, dots, scale, heat, stacks, key } = plots;
   const { shown, unique, line, picker, picked } = views;
   const byModel = (list) => new Map(list.map((row) => [row.model, row]));
   const models = (list) => order().filter((model) => list.some((row) => row.model === model));
@@ -28,18 +28,18 @@ const effects = (() => {
     const kinds = unique(list.map((row) => row.kind)), choice = (kind) => ({ kind });
     const net = kinds.map((kind) => {
       const own = list.filter((row) => row.kind === kind && row.finding === data.macro), of = byModel(own);
-      return dots({ title: words(kind), from: -0.2, marks: [[0, "always nowhere"]], rows: models(own).map((model) => {
+      return dots({ title: words(kind), ...scale(list.filter((row) => row.finding === data.macro), "net", -0.2, 1), marks: [[0, "always nowhere"]], rows: models(own).map((model) => {
         const row = of.get(model);
         return line(model, row, "net", choice(kind), [`Present: ${number(row.right_present)} % right; absent: ${number(row.placed_absent)} % with a place`, row.net === null ? `Coordinate system: ${row.frame ?? "not proved"}` : ""]);
       }) });
     });
     const ended = kinds.map((kind) => {
       const own = list.filter((row) => row.kind === kind && row.finding !== data.macro && row.right_present !== null);
-      return own.length ? stacks({ title: words(kind), rows: models(own).map((model) => ({ label: model, parts: ENDS.map(([column, label, tone]) => [
+      return own.length ? stacks({ title: words(kind), isWide: false, rows: models(own).map((model) => ({ label: model, parts: ENDS.map(([column, label, tone]) => [
         Math.round(own.filter((row) => row.model === model).reduce((sum, row) => sum + row.present * (row[column] ?? 0), 0)), label, tone, { protocol: view.protocol, model, kind }]) })) }) : null;
     }).filter(Boolean);
-    return [figure("Net score, points: present findings with a right place minus absent findings with any place; mean of findings. No number: the coordinate system is not proved.", ...net),
-      ended.length ? make("figure", {}, make("figcaption", {}, "Answers about the findings that are present."), key(ENDS.map(([, label, tone]) => [label, tone])), make("div", { class: "panels" }, ...ended)) : null];
+    return [figure("Net score, points: present findings with a right place minus absent findings with any place; mean of findings. Always answering “nowhere” gives 0. No number: the coordinate system is not proved.", ...net),
+      ended.length ? make("figure", {}, make("figcaption", {}, "Answers about the findings that are present, in numbers of findings."), key(ENDS.map(([, label, tone]) => [label, tone])), make("div", { class: "panels" }, ...ended)) : null];
   }
 
   // What is lost without the radiograph, and how much answers depend on the order of options and on chance.

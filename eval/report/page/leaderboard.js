@@ -1,13 +1,21 @@
 "use strict";
 // First screen: which model is best at what and how sure that is, the leaderboard, and the plot of where models stop seeing.
 const leaderboard = (() => {
-  const { data, make, draw, rows, about, view, here, order, measure, number, estimate, interval, gallery, tell, term, words, unit } = report;
+  const { data, make, draw, rows, about, view, here, order, measure, number, estimate, interval, gallery, tell, term, words, unit, bare } = report;
   const WIDTH = 100, HEIGHT = 18;
 
   // A model's number: value, interval, chance, and the choice of items behind it. Null if the model was not asked.
   function entry(row, column, chance, choice, label, more = []) {
     if (!row) return null;
-    return { value: row[column], low: row[`${column}_low`], high: row[`${column}_high`], chance, row, choice, label, column, more };
+    const value = row[column], low = row[`${column}_low`];
+    return { value, low, high: row[`${column}_high`], chance, row, choice, label, column, more, missing: missing(row, value, low) };
+  }
+
+  // Why a row has no number or no interval; null if it has both.
+  function missing(row, value, low) {
+    if (value !== null && value !== undefined) return low === null || low === undefined ? bare(row) : null;
+    if (row.unfinished) return `no number: ${report.plural(row.unfinished, "question")} without an answer yet`;
+    return view.score === "corrected" && row.accuracy != null ? "no number: no finding of its yes/no questions has both answers in the key, so that always yes or always no cannot be told from sight; “not corrected” has the share of right answers" : "no number";
   }
 
   // The leaderboard's columns: a name, a label, what it means, and the number of each model.
@@ -37,17 +45,30 @@ const leaderboard = (() => {
     }
     const grounding = new Map(rows("grounding").filter(here).map((row) => [row.model, row]));
     if (grounding.size) {
-      shown.push({ name: "grounding", label: "net grounding", meaning: data.terms["net grounding"], of: (model) => {
+      shown.push({ name: "grounding", label: "net grounding", meaning: data.terms["net grounding"], nobody: "no model follows the lesion", of: (model) => {
         const row = grounding.get(model);
         return entry(row, "net_grounding", 0, { model, protocol: view.protocol, condition: "target" }, `${model}, net grounding`,
           row ? [`${number(row.audited, "count")} audited cases`, `Verdict: ${row.looks}`] : []);
+      } });
+    }
+    // Where places alone were asked, their net scores stand here; otherwise in their section alone.
+    const places = shown.length ? [] : rows("places").filter((row) => here(row) && row.finding === data.macro);
+    for (const kind of new Set(places.map((row) => row.kind))) {
+      const own = new Map(places.filter((row) => row.kind === kind).map((row) => [row.model, row]));
+      shown.push({ name: kind, label: words(kind), meaning: `${data.terms.net}; mean of findings`, nobody: "no model is above “nowhere” always", least: -1, of: (model) => {
+        const row = own.get(model), one = entry(row, "net", 0, { model, protocol: view.protocol, kind }, `${model}, ${words(kind)}`,
+          row ? [`${number(row.present, "count")} findings present, ${number(row.absent, "count")} absent`, `Present: ${number(row.right_present)} % right; absent: ${number(row.placed_absent)} % with a place`] : []);
+        return one && one.value == null && row.frame !== "proved" ? { ...one, missing: `no number: its coordinate system is ${row.frame}` } : one;
       } });
     }
     return shown;
   }
 
   function meaning(name) {
-    if (name === data.overall) return `the mean of the levels (${data.levels.join(", ")}); ${report.scoreWords()}`;
+    if (name === data.overall) {
+      const column = measure(), known = data.levels.filter((level) => rows("levels").some((row) => here(row) && row.level === level && row[column] != null));
+      return `the mean of the levels${known.length ? ` (${known.join(", ")})` : ""}; ${report.scoreWords()}`;
+    }
     const part = data.terms.level.split("; ").find((one) => one.startsWith(`${name}:`));
     return `${part || name}; mean over its kinds of question, without cardiomegaly; ${report.scoreWords()}`;
   }
@@ -69,10 +90,10 @@ const leaderboard = (() => {
   function cell(column, model, from) {
     const one = column.of(model);
     if (!one) return make("td", { class: "none", "data-label": column.label }, "–");
-    if (one.value === null || one.value === undefined) return make("td", { class: "none", "data-label": column.label }, "–");
+    if (one.value === null || one.value === undefined) return make("td", { class: "none", "data-label": column.label }, tell(make("button", { type: "button", class: "term", "aria-label": `${one.label}: ${one.missing}` }, "–"), [one.label, report.sentence(one.missing)]));
     const link = make("a", { href: gallery(one.choice), "data-mark": true, "aria-label": `${one.label}: ${estimate(one.row, one.column)}` },
       make("span", { class: "number" }, number(one.value)), bar(one, from));
-    tell(link, [`${one.label}`, `${number(one.value)} ${interval(one.low, one.high)}`, ...one.more, "Open these items in the gallery"]);
+    tell(link, [`${one.label}`, `${number(one.value)} ${interval(one.low, one.high) || `(${one.missing})`}`, ...one.more, "Open these items in the gallery"]);
     return make("td", { class: "score", "data-label": column.label }, link);
   }
 
@@ -101,7 +122,7 @@ const leaderboard = (() => {
       return make("tr", { class: who.role, "data-model": model }, make("td", { class: "rank" }, String(rank.get(model) ?? "")),
         make("th", { scope: "row", class: "text", "data-rank": rank.get(model) ?? "" }, make("span", { class: "name", title: model }, ...report.breakable(model)), make("span", { class: "where" }, ` ${who.role === "model" ? who.domain ?? "" : who.role}`)),
         sorts ? make("td", { class: "text domain", "data-label": "domain" }, who.role === "model" ? who.domain ?? "–" : who.role) : null,
-        ...shown.map((column) => cell(column, model, Math.max(low.get(column.name), -0.5))),
+        ...shown.map((column) => cell(column, model, Math.max(low.get(column.name), column.least ?? -0.5))),
         lettered ? make("td", { class: "text letters", "data-label": "letters" }, group.get(`${data.overall} ${model}`) ?? "–") : null,
         priced ? make("td", { class: "cost", "data-label": "$/1000" }, costs.get(model) == null ? "" : number(costs.get(model), 2)) : null);
     });
@@ -126,17 +147,16 @@ const leaderboard = (() => {
       const [first] = ranked, one = column.of(first), own = group.get(`${column.name} ${first}`) ?? "";
       const equal = ranked.filter((model) => column.of(model).value === one.value), rest = ranked.slice(equal.length);
       const alike = own ? rest.filter((model) => [...(group.get(`${column.name} ${model}`) ?? "")].some((letter) => own.includes(letter))) : null;
-      const sure = column.name === "grounding" ? one.row.looks ?? "no verdict" : ranked.length < 2 ? "the only model" : alike === null ? exploratory(column.name, first) : !rest.length ? "all models have the same score" :
-        !alike.length ? `ahead of ${equal.length > 1 ? "all others" : "every other model"}` : `not told apart from ${alike.length === 1 ? alike[0] : `${alike.length} others`}`;
+      const sure = column.nobody ? [column.name === "grounding" ? one.row.looks : null, ranked.length < 2 ? "the only model" : "models are not tested against each other"].filter(Boolean).join("; ") : ranked.length < 2 ? "the only model" : alike === null ? exploratory(column.name, first) : !rest.length ? "all models have the same score" :
+        !alike.length ? `ahead of ${equal.length > 1 ? "all others" : "every other model"}` : alike.length === 1 ? ["not told apart from ", report.whole(alike[0])] : `not told apart from ${alike.length} others`;
       // Tests are of one score, whatever the switches say.
-      const other = alike !== null && report.measure() !== "corrected" ? " (tested: corrected for chance, all questions)" : "";
-      const said = make("span", { class: "sure" }, sure + other), names = equal.length > 3 ? `${first} and ${equal.length - 1} others` : equal.join(", ");
+      const other = alike !== null && report.measure() !== "corrected" ? " (tested: corrected for chance, all questions)" : "", low = one.low !== null && one.low <= one.chance ? "; its interval reaches guessing" : "";
+      const said = make("span", { class: "sure" }, sure, other, column.nobody ? "" : low), names = equal.length > 3 ? `${first} and ${equal.length - 1} others` : equal.join(", ");
       if (alike && alike.length > 1) tell(fillIn(said), ["Not told apart at 5 %", alike.join(", ")]);
-      // If guessing scores 0 and no model is above 0, no model is named as the best.
-      const guesses = view.score === "corrected" && column.name !== data.grid && column.name !== "grounding" && one.value <= 0;
-      if (guesses) return make("div", {}, make("dt", {}, column.name === data.overall ? "Overall" : column.label), make("dd", {}, make("b", {}, "no model is above guessing"), " ", make("span", { class: "with" }, `highest: ${names}, ${number(one.value)} ${interval(one.low, one.high)}`)));
+      // If no model is above guessing, no model is named as the best.
+      if (one.chance !== null && one.value <= one.chance) return make("div", {}, make("dt", {}, column.name === data.overall ? "Overall" : column.label), make("dd", {}, make("b", {}, column.nobody ?? "no model is above guessing"), " ", make("span", { class: "with" }, `highest: ${names}, ${number(one.value)} ${interval(one.low, one.high)}${one.chance ? `; guessing has ${number(one.chance)}` : ""}`)));
       return make("div", {}, make("dt", {}, column.name === data.overall ? "Best overall" : `Best at ${column.label}`),
-        make("dd", {}, make("b", {}, ...report.breakable(names)), " ", make("span", { class: "with" }, `${[number(one.value), interval(one.low, one.high)].filter(Boolean).join(" ")}${column.name === data.grid ? `, at most ${number(one.row.ceiling)} possible` : ""}`), said));
+        make("dd", {}, make("b", {}, ...report.breakable(names)), " ", make("span", { class: "with" }, `${number(one.value)} ${interval(one.low, one.high) || `(${one.missing})`}${column.name === data.grid ? `, at most ${number(one.row.ceiling)} possible` : ""}`), said));
     }));
     function fillIn(node) { node.setAttribute("tabindex", "0"); node.setAttribute("role", "note"); return node; }
   }
@@ -144,21 +164,25 @@ const leaderboard = (() => {
   // How to read the leaderboard: the scale, the marks, the letters, and what is missing and why.
   function legend() {
     const shown = columns(), models = order(), numbers = models.flatMap((model) => shown.map((column) => column.of(model))).filter((one) => one && one.value != null);
-    const said = [view.score === "plain" ? "Share of right answers, %." : "Scores in %, corrected for chance: 0 is guessing, 100 is all right."];
+    const isLevel = rows("levels").some(here), isPlace = shown.length > 0 && !isLevel && !rows("grid").some(here) && rows("places").some(here);
+    const said = [!isLevel ? "" : view.score === "plain" ? "Share of right answers, %." : "Scores in %, corrected for chance: 0 is guessing, 100 is all right.",
+      isPlace ? "Places: net scores, points; always answering “nowhere” gives 0." : ""];
     const ceilings = [...new Set(rows("grid").filter((row) => here(row) && row.finding === data.macro).map((row) => row.ceiling))], most = ceilings.length === 1 ? ceilings[0] : null;
     if (shown.some((column) => column.name === data.grid)) said.push(`Grid: hit rate, %${most === null ? "" : `; at most ${number(most)} can be reached`}.`);
-    said.push("Bar: the score. Black line: 95 % interval. Dashed mark: guessing.");
+    said.push(`Bar: the score. Black line: 95 % interval. Dashed mark: ${isPlace ? "0" : "guessing"}.`);
     if ([...letters().values()].some(Boolean)) said.push("Models that share a letter cannot be told apart on the mean, after Holm's correction; intervals have no such correction.");
     if (numbers.some((one) => one.low === null || one.low === undefined)) said.push(`A score without a black line has no interval: it comes from fewer than ${data.least} ${data.unit}, or one of its kinds or findings has fewer than 2.`);
     if (!rows("grounding").length) said.push("Grounding (do answers follow the lesion?) was not tested: no run has questions about altered radiographs.");
-    return make("p", { class: "pale small legend" }, said.join(" "));
+    return make("p", { class: "pale small legend" }, said.filter(Boolean).join(" "));
   }
+
+  const board = () => [legend(), table()];
 
   function show() {
     report.$("best").replaceChildren(best());
-    report.$("board").replaceChildren(legend(), table());
+    report.$("board").replaceChildren(...board());
     report.$("stops").replaceChildren(...plots.stops());
   }
 
-  return { show, table, bar, letters, term };
+  return { show, board };
 })();

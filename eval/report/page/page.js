@@ -126,6 +126,8 @@
       }
     }
     for (const table of document.querySelectorAll("main table")) {
+      // Intervals stand beside their numbers where the table is narrow enough, otherwise below them.
+      table.classList.toggle("stacked", table.scrollWidth > PRINT_WIDTH);
       const wide = table.scrollWidth;
       if (wide > PRINT_WIDTH) table.style.zoom = String(Math.max(PRINT_WIDTH / wide, 0.2));
     }
@@ -136,7 +138,7 @@
       if (part.id !== "methods") part.querySelector(".content").replaceChildren();
       part.open = open;
     }
-    for (const table of document.querySelectorAll("main table")) table.style.zoom = "";
+    for (const table of document.querySelectorAll("main table")) { table.style.zoom = ""; table.classList.remove("stacked"); }
     document.body.classList.remove("printed");
     draw();
   }

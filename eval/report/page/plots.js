@@ -36,12 +36,15 @@ const plots = (() => {
 
   // A panel of rows with a mark and an interval each. ``rows``: label, value, low, high, lines, choice, role, tone,
   // and, for a number outside what was tested, ``instead`` and ``between`` as texts. ``without``: why a number may have no interval.
-  // ``marks``: [value, name] of lines across, such as chance. ``form``: how numbers are written.
+  // ``marks``: [value, name] of lines across, such as chance. ``form``: how numbers are written. No panel without rows.
   function dots({ title: title_, note, rows: shown, from = 0, to = 1, marks = [], form = "share", without = few }) {
+    if (!shown.length) return null;
+    ruler.font = `400 11.5px system-ui, "Segoe UI", "DejaVu Sans", sans-serif`;
+    const label = Math.min(LABEL, Math.max(...shown.map((row) => ruler.measureText(visible(row.label)).width)) + 6);
     const known = shown.flatMap((row) => [row.low ?? row.value, row.high ?? row.value]).filter((value) => value !== null && value !== undefined);
     const least = Math.min(from, ...known), most = Math.max(to, ...known);
-    const at = (value) => LABEL + 6 + ((PANEL - LABEL - 52) * (value - least)) / (most - least || 1);
-    const top = 34, height = top + LINE * shown.length + 22, parts = [write(LABEL + 6, 13, fit(title_, PANEL - LABEL - 8, 13, "600"), { class: "title" })];
+    const at = (value) => label + 10 + ((PANEL - label - 56) * (value - least)) / (most - least || 1);
+    const top = 38, height = top + LINE * shown.length + 22, parts = [write(label + 10, 13, fit(title_, PANEL - label - 12, 13, "600"), { class: "title" })];
     for (const value of ticks(least, most)) {
       parts.push(draw("line", { x1: at(value), x2: at(value), y1: top - 6, y2: height - 18, class: "grid" }), write(at(value), height - 5, axis(value, form), { class: "tick middle" }));
     }
@@ -62,10 +65,10 @@ const plots = (() => {
     }
     shown.forEach((row, place) => {
       const y = top + LINE * (place + 0.5), none = row.value === null || row.value === undefined;
-      const shape = [draw("rect", { x: 0, y: y - LINE / 2, width: PANEL, height: LINE, class: "hit" }), write(LABEL, y + 4, fit(row.label, LABEL - 4, 11.5), { class: "end label" })];
-      if (none) shape.push(write(LABEL + 8, y + 4, "– no number", { class: "pale" }));
+      const shape = [draw("rect", { x: 0, y: y - LINE / 2, width: PANEL, height: LINE, class: "hit" }), write(label, y + 4, fit(row.label, label - 2, 11.5), { class: "end label" })];
+      if (none) shape.push(write(label + 12, y + 4, "– no number", { class: "pale" }));
       else {
-        if (row.low !== null && row.low !== undefined) shape.push(draw("line", { x1: at(row.low), x2: at(row.high), y1: y, y2: y, class: `whisker ${row.tone || ""}` }));
+        if (row.low !== null && row.low !== undefined) shape.push(draw("line", { x1: at(row.low), x2: at(row.high), y1: y, y2: y, class: `whisker ${row.role || ""} ${row.tone || ""}` }));
         shape.push(draw("path", { d: SHAPES[row.role || "model"], transform: `translate(${at(row.value)} ${y})`, class: `point ${row.role || ""} ${row.tone || ""}` }),
           write(PANEL - 2, y + 4, row.instead ?? number(row.value, form), { class: "end value" }));
       }
@@ -111,12 +114,12 @@ const plots = (() => {
   }
 
   // Bars of parts that make up a whole. ``rows``: label and parts [value, name, tone, choice].
-  function stacks({ title: title_, rows: shown, label = LABEL }) {
-    const width = report.narrow.matches ? 390 : 620, height = 26 + 21 * shown.length, parts = [title(title_, width)];
+  function stacks({ title: title_, rows: shown, label = LABEL, isWide = true }) {
+    const width = report.narrow.matches || !isWide ? 390 : 620, height = 26 + 21 * shown.length, parts = [title(title_, width)];
     shown.forEach((row, y) => {
       const whole = row.parts.reduce((sum, [value]) => sum + value, 0) || 1;
       let left = 0;
-      parts.push(write(label - 6, 40 + 21 * y, fit(row.label, label - 10), { class: "end" }));
+      parts.push(write(label - 6, 40 + 21 * y, fit(row.label, label - 8, 11.5), { class: "end label" }));
       for (const [value, name, tone, choice] of row.parts) {
         const wide = ((width - label) * value) / whole;
         if (value > 0) {
@@ -126,20 +129,26 @@ const plots = (() => {
         left += wide;
       }
     });
-    return make("div", { class: "panel wide" }, svg(width, height, title_, ...parts.filter(Boolean)));
+    return make("div", { class: isWide ? "panel wide" : "panel" }, svg(width, height, title_, ...parts.filter(Boolean)));
+  }
+
+  // The ends of a scale that all panels of a figure share, from the numbers of their rows and at least ``from`` to ``to``.
+  function scale(rows_, column, from, to) {
+    const known = rows_.flatMap((row) => [row[column], row[`${column}_low`], row[`${column}_high`]]).filter((value) => value !== null && value !== undefined);
+    return { from: Math.min(from, ...known), to: Math.max(to, ...known) };
   }
 
   const key = (entries) => make("ul", { class: "key" }, ...entries.map(([name, tone]) => make("li", {}, draw("svg", { viewBox: "0 0 12 12", class: "patch", "aria-hidden": "true" }, draw("rect", { width: 12, height: 12, class: `part ${tone}` })), words(name))));
 
   // A panel of curves of one model over a few places, with an interval at each. ``lines``: name, tone, dashed, and points
   // [place, value, low, high, lines, choice]; ``marks`` are dashed lines at a value.
-  function curves({ title: title_, places, lines, marks = [0], isSmall = true }) {
-    const known = [...marks, ...lines.flatMap((line) => line.points.flatMap(([, value, low, high]) => [value, low, high]))].filter((value) => value !== null && value !== undefined);
-    const least = Math.min(...known), most = Math.max(...known, least + 0.05), width = 240, height = 190;
-    const x = (place) => 44 + ((width - 60) * places.indexOf(place)) / Math.max(places.length - 1, 1), y = (value) => 26 + ((height - 56) * (most - value)) / (most - least);
+  function curves({ title: title_, places, lines, marks = [0], isSmall = true, ends = [] }) {
+    const known = [...marks, ...ends, ...lines.flatMap((line) => line.points.flatMap(([, value, low, high]) => [value, low, high]))].filter((value) => value !== null && value !== undefined);
+    const least = Math.min(...known), most = Math.max(...known, least + 0.05), width = 200, height = 180;
+    const x = (place) => 40 + ((width - 54) * places.indexOf(place)) / Math.max(places.length - 1, 1), y = (value) => 26 + ((height - 56) * (most - value)) / (most - least);
     const parts = [title(title_, width)];
-    for (const value of ticks(least, most)) parts.push(draw("line", { x1: 44, x2: width - 12, y1: y(value), y2: y(value), class: "grid" }), write(38, y(value) + 4, axis(value, "share"), { class: "tick end" }));
-    for (const value of marks) parts.push(draw("line", { x1: 44, x2: width - 12, y1: y(value), y2: y(value), class: "chance" }));
+    for (const value of ticks(least, most)) parts.push(draw("line", { x1: 40, x2: width - 12, y1: y(value), y2: y(value), class: "grid" }), write(34, y(value) + 4, axis(value, "share"), { class: "tick end" }));
+    for (const value of marks) parts.push(draw("line", { x1: 40, x2: width - 12, y1: y(value), y2: y(value), class: "chance" }));
     for (const place of places) parts.push(write(x(place), height - 8, place, { class: "tick middle" }));
     for (const { name, tone, dashed, points } of lines) {
       parts.push(draw("path", { d: "M" + points.map(([place, value]) => `${x(place)} ${y(value)}`).join("L"), class: `line ${tone}`, "stroke-dasharray": dashed ? "5 3" : null }));
@@ -213,5 +222,5 @@ const plots = (() => {
     return found.length ? `Stage with the largest loss: ${found.map(([name, count]) => `${name} (${report.plural(count, own.length ? "model" : "baseline")})`).join(", ")}.` : "";
   }
 
-  return { figure, dots, heat, stacks, curves, slopes, stops, key, mark, svg, write, fit, title };
+  return { figure, dots, scale, heat, stacks, curves, slopes, stops, key, mark, svg, write, fit, title };
 })();

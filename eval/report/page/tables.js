@@ -51,7 +51,7 @@ const tables = (() => {
 
   const drawn = new Map();
   function redraw(table) {
-    if (table === "leaderboard") report.$("board").replaceChildren(leaderboard.table());
+    if (table === "leaderboard") report.$("board").replaceChildren(...leaderboard.board());
     else if (drawn.has(table)) drawn.get(table)();
   }
 
@@ -129,6 +129,7 @@ const tables = (() => {
       const [shown, count, made] = element(name, all);
       const status = make("span", { role: "status", class: "pale small" });
       const copy = (form) => make("button", { type: "button", onclick: () => put(text(name, form), status) }, form);
+      const bare = made.lines.flatMap((line) => line.cells.map((one, place) => [one, place])).some(([one, place]) => typeof one.value === "number" && one.low == null && made.lines.some((other) => other.cells[place].low != null));
       const full = data.wide[name] ? make("label", { class: "pale small" }, make("input", { type: "checkbox", checked: view.open.has(`${name}.full`), onchange: (event) => {
         const open = new Set(view.open);
         if (event.target.checked) open.add(`${name}.full`); else open.delete(`${name}.full`);
@@ -136,7 +137,7 @@ const tables = (() => {
         show();
       } }), " all columns") : null;
       const hint = make("p", { class: "pale small sideways", hidden: true }, "More columns to the right: the table scrolls sideways →");
-      inner.replaceChildren(make("div", { class: "tools" }, make("span", { class: "pale small" }, `${made.said ? `${made.said}; ` : ""}${plural(count, "row")}; copy as `), copy("CSV"), copy("Markdown"), copy("LaTeX"), full, status), hint,
+      inner.replaceChildren(make("div", { class: "tools" }, make("span", { class: "pale small" }, `${made.said ? `${made.said}; ` : ""}${plural(count, "row")}; copy as `), copy("CSV"), copy("Markdown"), copy("LaTeX"), full, status), hint, bare ? make("p", { class: "pale small" }, `A number without an interval comes from fewer than ${data.least} ${data.unit}, or it is a mean and one of its parts is too small.`) : "",
         make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": table.caption }, shown),
         !all && count > A_SCREEN ? make("button", { type: "button", class: "more", onclick: () => { all = true; show(); } }, `show all ${count.toLocaleString("en")} rows`) : "");
       hint.hidden = shown.scrollWidth <= shown.parentElement.clientWidth + 1;

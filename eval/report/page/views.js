@@ -2,7 +2,7 @@
 // The plots of each section, from the tables and the switches.
 const views = (() => {
   const { data, make, rows, view, here, order, measure, number, interval, words, about, unit, isShown } = report;
-  const { figure, dots, heat, stacks, key } = plots;
+  const { figure, dots, scale, heat, stacks, key } = plots;
   const LETTERS = "ABCDEFGH";
   const STATE_TONES = { correct: "right", wrong: "wrong", unparsed: "s2", truncated: "s3", refused: "s4", empty: "s5", overflow: "s6", error: "s7", not_asked: "s8" };
 
@@ -17,7 +17,7 @@ const views = (() => {
   function line(model, row, column, choice, more = [], form = "share") {
     return { label: model, role: about(model).role, value: row ? row[column] : null, low: row?.[`${column}_low`], high: row?.[`${column}_high`],
       choice: choice && { protocol: view.protocol, model, ...choice },
-      lines: row ? [`${interval(row[`${column}_low`], row[`${column}_high`], form) ? "95 % interval" : "no interval"}${row.items ? `; n = ${number(row.items, "count")} items` : ""}${row.cases ? `; n = ${row.cases} cases` : ""}${row.patients ? ` of ${unit(row.patients)}` : ""}`, ...more] : [] };
+      lines: row ? [`${interval(row[`${column}_low`], row[`${column}_high`], form) ? "95 % interval" : row.patients < data.least ? `no interval: fewer than ${data.least} ${data.unit}` : "no interval"}${row.items ? `; n = ${number(row.items, "count")} items` : ""}${row.cases ? `; n = ${row.cases} cases` : ""}${row.patients ? `${row.items || row.cases ? " of" : "; n ="} ${unit(row.patients)}` : ""}`, ...more] : [] };
   }
 
   function levels() {
@@ -171,7 +171,7 @@ const views = (() => {
 
   // The curves of one table, a panel for each model and estimate of its confidence.
   function ofConfidence(name, x, y, caption, isDiagonal, choose) {
-    const side = 200, at = (share) => 34 + (side - 44) * share, up = (share) => side - 24 - (side - 54) * share;
+    const side = 190, at = (share) => 34 + (side - 44) * share, up = (share) => side - 24 - (side - 54) * share;
     const panels = order().flatMap((model) => unique(shown(name).filter((row) => row.model === model).map((row) => row.estimate)).map((estimate) => {
       const own = shown(name).filter((row) => row.model === model && row.estimate === estimate && row.level === data.all_answers && row[x] !== null && row[y] !== null).sort((one, other) => one[x] - other[x]);
       const label = estimate === "stated" ? model : `${model}, ${estimate}`, step = name === "confidence_bins" ? 1 : Math.ceil(own.length / 12);
@@ -198,7 +198,7 @@ const views = (() => {
     const cells_ = (kind) => unique(rows("stress_curve").filter((row) => row.stress === kind).map((row) => (row.strength === null ? kind : `${kind}-${row.strength}`)));
     const panels = (column, title, more) => kinds_.map((kind) => {
       const of = byModel(list.filter((row) => row.stress === kind));
-      return dots({ title: words(kind), from: 0, to: column === "flips" ? 0.5 : 0.05, marks: [[0, ""]], rows: models.filter((model) => of.has(model)).map((model) => line(model, of.get(model), column, { condition: cells_(kind), ...more }, [`Accuracy ${number(of.get(model).accuracy_original)} % before, ${number(of.get(model).accuracy_stressed)} % after`])) });
+      return dots({ title: words(kind), ...scale(list, column, 0, column === "flips" ? 0.5 : 0.05), marks: [[0, ""]], rows: models.filter((model) => of.has(model)).map((model) => line(model, of.get(model), column, { condition: cells_(kind), ...more }, [`Accuracy ${number(of.get(model).accuracy_original)} % before, ${number(of.get(model).accuracy_stressed)} % after`])) });
     });
     const strengths = (kind) => unique(curve.filter((row) => row.stress === kind).map((row) => row.strength)), model = picked();
     const graded = kinds_.filter((kind) => strengths(kind).some((strength) => /^[1-5]$/.test(strength ?? "")));
@@ -207,7 +207,7 @@ const views = (() => {
     return [figure("Change of accuracy under each kind of stress, points, over all its severities (the area between the curves). A mark opens examples.", ...panels("change", "", {})),
       figure("Share of answers that differ from the answer to the original, %. A mark opens examples of changed answers.", ...panels("flips", "", { state: "changed" })),
       ...(graded.length ? [picker(), make("figure", {}, make("figcaption", {}, `${model} at each severity of each degradation (1 is slight, 5 is strong), with 95 % intervals. Line: change of accuracy, points. Dashes: answers that differ from the original's, %.`),
-        make("div", { class: "panels small" }, ...graded.map((kind) => plots.curves({ title: kind, places: ["0", ...strengths(kind)], lines: [{ name: `${kind}, change of accuracy`, tone: "first-1", points: [["0", 0, null, null, ["the original"], null], ...points(kind, "change")] }, { name: `${kind}, answers changed`, tone: "first-2", dashed: true, points: points(kind, "flips") }] }))))] : [])];
+        make("div", { class: "panels small" }, ...graded.map((kind) => plots.curves({ title: kind, ends: curve.filter((row) => row.model === model).flatMap((row) => ["change", "flips"].flatMap((column) => [row[column], row[`${column}_low`], row[`${column}_high`]])), places: ["0", ...strengths(kind)], lines: [{ name: `${kind}, change of accuracy`, tone: "first-1", points: [["0", 0, null, null, ["the original"], null], ...points(kind, "change")] }, { name: `${kind}, answers changed`, tone: "first-2", dashed: true, points: points(kind, "flips") }] }))))] : [])];
   }
 
   function states() {
@@ -249,9 +249,9 @@ const views = (() => {
     const place = (model, row, task) => {
       const [reads, low, high] = texts(row), said = [low ? "95 % interval" : "no interval", `Errors shown: ${row.with_error}`, row.items ? `n = ${row.items} items of ${unit(row.patients)}` : ""];
       return { ...line(model, row, "threshold", { kind: SEEN_IN[task] }), value: reads ? at(reads) : null, low: low ? at(low) : null, high: high ? at(high) : null, lines: said,
-        instead: reads, between: low ? `[${low}, ${high}]` : "", tone: /[<>]/.test(reads ?? "") ? "open" : "" };
+        instead: reads, between: low ? `[${low}, ${high}]` : "", tone: /[<>]/.test(reads ?? "") ? "open hollow" : "" };
     };
-    return [figure("Depth from which an error in an outline is seen, in pixels of the working image, with 95 % intervals; further left is better. A grey mark lies outside the tested depths.", ...unique(list.map((row) => row.seen_in)).map((task) => {
+    return [figure("Depth from which an error in an outline is seen, in pixels of the working image, with 95 % intervals; further left is better. A hollow mark lies outside the tested depths.", ...unique(list.map((row) => row.seen_in)).map((task) => {
       const of = byModel(list.filter((row) => row.seen_in === task));
       return dots({ title: words(task), to: 1.08 * deepest, form: 1, without: `its task has fewer than ${data.least_responses} responses (outlines, points or sets of four pictures)`, rows: models.filter((model) => of.has(model)).map((model) => place(model, of.get(model), task)) });
     }))];
@@ -274,7 +274,7 @@ const views = (() => {
   function comparisons() {
     const readers = shown("random_readers");
     if (!readers.length) return [differing()];
-    return [differing(), figure("Model minus readers, points; intervals allow for other readers and other patients.", ...unique(readers.map((row) => row.score)).map((score) => dots({ title: words(score), from: -0.2, to: 0.2, marks: [[0, "readers"]],
+    return [differing(), figure("Model minus readers, points; intervals allow for other readers and other patients.", ...unique(readers.map((row) => row.score)).map((score) => dots({ title: words(score), ...scale(readers, "difference", -0.2, 0.2), marks: [[0, "readers"]],
       rows: readers.filter((row) => row.score === score).map((row) => line(row.model, row, "difference", null, [`${row.readers} readers`])) })))];
   }
 
