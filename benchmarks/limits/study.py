@@ -3,8 +3,9 @@
 ``python benchmarks/limits/study.py [REPEATS] [OUT] [BENCH]`` lets six models answer 560 cases, without stress and under
 all kinds of stress. An outline is right or has one error of 2 to 60 px. The script prints each model's known numbers
 beside those of the tables. It repeats the study REPEATS times with other answers to the same questions, and prints the
-mean of the numbers found and how many intervals contain the known number. The known threshold is that of the responses;
-the known calibration is that of the confidences at the known probabilities.
+mean of the numbers found and how many intervals contain the known number. The known threshold follows from the
+probabilities of the responses. The known calibration follows from the stated confidences and the known probabilities of
+a right answer.
 
 The pictures are plain, because no simulated model looks at them. BENCH is a benchmark of the recipe ``jnd`` to use
 instead. OUT is a folder for the report of the first study. 40 repeats take about two minutes.

@@ -142,7 +142,7 @@ class Clock:
         print(f"{name}: {time.perf_counter() - start:.1f} s ({time.process_time() - cpu:.1f} s of processor time)")
 
     def watch(self, module: Any, name: str) -> None:
-        """Time every call of a function of a module."""
+        """Time every call of the function ``name`` of a module."""
         real = getattr(module, name)
 
         def timed(*given: Any) -> Any:

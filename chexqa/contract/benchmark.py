@@ -265,8 +265,8 @@ def check_images(benchmark: Benchmark, also: Iterable[str] = ()) -> int:
 def conversations(items: Iterable[Item]) -> list[tuple[Item, ...]]:
     """Return all conversations, each as a tuple of its items in the order in which they are asked.
 
-    A case has one conversation for its items of all kinds with a stage, one for each kind without a stage, and one for
-    each item with altered pictures.
+    All items of a case with a stage share one conversation. Each kind without a stage has a separate conversation, and
+    so has each item with altered pictures.
     """
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 
-# A whole JSON file in memory; the largest in use, results with all conversations, has a tenth of this size.
+# A JSON file that is read whole. The largest in use (results with all conversations) has a tenth of this size.
 MAX_JSON_BYTES = 2**30
-# A benchmark's items, key or skipped cases; those of the paper's benchmark have a hundredth of this size.
+# A file of a benchmark's items, key or skipped cases. The files of the published benchmark have a hundredth of it.
 MAX_TABLE_BYTES = 2**32
 # A picture of 64 million pixels at 16 bits and two channels.
 MAX_PICTURE_BYTES = 256_000_000

@@ -94,7 +94,7 @@ class Air:
 
 
 def draw_air(patient: Patient, frame: Frame, outlines: Outlines, change: Change) -> Air:
-    """Return the air of both lungs, which is thinner towards their sides.
+    """Return the air of both lungs; its thickness decreases towards the sides of the lungs.
 
     ``change`` is a finding's effect on the outlines; ``outlines`` must have been drawn with the same ``change``.
     """

@@ -115,7 +115,7 @@ class Ground:
 
     @classmethod
     def of(cls, lungs: Lungs) -> Ground:
-        """Return the ground for two lungs ``(H, W)`` that already contain the lesion parts that touch them."""
+        """Return the ground for two lungs ``(H, W)``, to which the touching lesion parts have already been added."""
         lines = frames(lungs)
         sizes: dict[str, int] = {}
         pixels: dict[str, int] = {}

@@ -111,9 +111,9 @@ def _of_candidates(kind: str, choices: Iterable[Choice], names: Sequence[str]) -
 
 
 def _of_choice(choice: Choice, names: Sequence[str], words: dict[str, list[str]]) -> Table:
-    """Return a row for each candidate.
+    """Return a row of features for each candidate.
 
-    Each number has its value, its difference from the item's mean and its rank; each word has a flag.
+    A number gives three features: its value, its difference from the item's mean, and its rank. A word gives a flag.
     """
     columns: list[Table] = []
     for name in names:

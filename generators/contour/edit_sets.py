@@ -131,7 +131,8 @@ class EditSets:
 
         ``spacing`` is the least distance in pixels between points of the true edits. ``weights`` are the weights of
         one, two and three true edits; a lesion without room for a number of edits never gets this number. With
-        ``strict``, the edits by which the suboptimal mask differs from each picture must be a set that could be true.
+        ``strict``, the edits by which a picture differs from the suboptimal mask must be a set that could be true, for
+        each of the four pictures.
 
         The four pictures combine two sets of errors: neither set, the first, the second, or both. All four are then
         equally similar to the other three, so similarity does not reveal the right picture. Their order is random. The
@@ -268,7 +269,7 @@ class EditSets:
         return np.asarray((changes * np.abs(changes)).sum(axis=1))
 
     def _differences(self, true: int) -> Weights:
-        """Return for every set the area in which its picture differs from that of the suboptimal set ``true``."""
+        """Return, for every set of edits, the area in which its mask differs from the mask of the set ``true``."""
         shared = self.holds @ self.shared @ self.holds[true]
         return np.asarray(self.area_of + self.area_of[true] - 2 * shared)
 

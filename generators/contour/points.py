@@ -32,7 +32,7 @@ Pixel = tuple[int, int]  # x, y
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.floating[Any]]
 _FREE = 16  # places considered on either side of the outline
-_MISS = 3  # pixels by which the depth of a place may differ from the wanted depth, if there are better places
+_MISS = 3  # largest error of a place's depth in pixels; places with a larger error are used only if there are no others
 _UNLIKE = 1.1  # largest random factor on an edit's depth; without it, two points would be equally deep
 _BESIDE = 1.2  # factor on the least distance between points
 _HANDS = 60  # sets of places considered
@@ -126,7 +126,7 @@ def draw_points(
 def _as_drawn(mask: Mask, places: Sequence[Pixel], rng: np.random.Generator) -> Numbers:
     """Return the distance of places from a hand-drawn outline in pixels, as the mean of a few drawings.
 
-    A drawn outline is nearer to a place in a hump than the mask's border is, because it is smoothed, and because a
+    A place in a hump is nearer to a drawn outline than to the mask's border: the drawn outline is smoothed, and a
     random deviation on any side of the place brings it nearer.
     """
     xy = np.array(places, float)

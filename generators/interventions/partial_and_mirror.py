@@ -95,7 +95,7 @@ def _joined(parts: list[Part], shape: tuple[int, ...]) -> Mask:
 
 
 class _NewKeys(NamedTuple):
-    """Keys that differ from the original's and are clear, by kind, and the judgement that these keys follow from."""
+    """Clear keys that differ from the original item's keys, keyed by kind, and the judgement from which they follow."""
 
     keys: Keys
     judged: Judgement

@@ -41,8 +41,8 @@ class PerceptionRecipe:
     With ``stable_only`` an item is left out if slightly different masks would change its key. ``negative_kinds`` are
     the kinds of cases that may serve as lesion-free. With ``exclude_relatives`` no lesion-free case shows a parent,
     child or look-alike of the finding. ``pa_only`` has the findings that are asked about on PA views only. If
-    ``depths`` are given, all edits of a case have one of these depths (fractions of the picture's longer side), and the
-    cases are drawn so that every depth meets every third of lesion size equally often.
+    ``depths`` are given (fractions of the picture's longer side), all edits of a case have one of these depths. Cases
+    are then drawn so that each depth is equally frequent for small, medium and large lesions.
     """
 
     name: str

@@ -286,7 +286,7 @@ def masks_are_judged(made: Path) -> None:
 
 
 def a_mask_is_redrawn(made: Path) -> None:
-    """Redraw one of the judged masks a little larger, as a review had asked."""
+    """Redraw one of the judged masks a little larger, as a reviewer asked."""
     masks_are_judged(made)
     record = next(record for record in records(made) if record["present"])
     Path("redrawn/dora").mkdir(parents=True)

@@ -184,7 +184,7 @@ def expected(
 def table_of(models: Mapping[str, Rates], patients: int, seed: int) -> pl.DataFrame:
     """Return the table ``grounding`` of models that say yes to present cases with these probabilities.
 
-    Each patient has one case. The cases have two findings by turns. No run, log or picture is made.
+    Each patient has one case. The cases alternate between two findings. No run, log or picture is made.
     """
     random = np.random.default_rng(seed)
     numbers = np.tile(np.arange(patients), len(models))

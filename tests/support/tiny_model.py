@@ -154,8 +154,8 @@ def drawn_samples(count: int, seed: int = 0) -> list[Sample]:
 def save(folder: Path, samples: Sequence[Sample], questions: int = 150, whole: int = 150, seed: int = 0) -> Path:
     """Make, train and save a model with its processor; return the folder, which ``from_pretrained`` reads.
 
-    The model first learns the last questions alone, for the steps ``questions``, because learning whole conversations
-    from the start takes much longer. The steps ``whole`` are then on whole conversations.
+    The first ``questions`` steps train on the last question of each conversation alone, because learning whole
+    conversations from the start takes much longer. The next ``whole`` steps train on whole conversations.
     """
     torch.manual_seed(seed)
     processor = make_processor(samples)

@@ -84,7 +84,7 @@ class Outlines:
 
     @property
     def difficulty(self) -> dict[str, float]:
-        """Return the depth and the share of the lesion's area of the shallowest true edit.
+        """Return two measures of the shallowest true edit: its depth, and its area as a share of the lesion's area.
 
         The depth is divided by the picture's longer side.
         """
