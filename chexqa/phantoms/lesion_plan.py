@@ -35,7 +35,7 @@ class LesionPlan:
     change: Change
     field: Field | None = None
     density: float = 0.0
-    fine: Callable[[Frame], Field] | None = None  # draws thin details at full size, 0..0.4 of the peak
+    fine: Callable[[Frame], Field] | None = None  # draws thin details at full size; values 0..0.4 of the peak
     pleural: PleuralAir | None = None  # if given, the field is air and removes attenuation
 
 

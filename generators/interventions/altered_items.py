@@ -224,7 +224,7 @@ def write(folder: Path, rows: Iterable[Record]) -> tuple[Record, set[str]]:
 
 
 def carry(bench: Benchmark, folder: Path, kept: Set[str]) -> Record:
-    """Write the altered items of the items in ``kept`` into the folder of a new version, with their pictures.
+    """Write the altered versions of the items in ``kept``, with their pictures, into the folder of a new version.
 
     Return the field ``interventions`` of the new ``benchmark.json``. Raise ``InputError`` if a file is missing or was
     changed.
