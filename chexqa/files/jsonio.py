@@ -52,6 +52,33 @@ def check(record: object, schema: str, where: str) -> None:
     raise InputError(f"{where}: {_explain(error)}.")
 
 
+# Rules of JSON Schema in words; {wanted} is the rule's value.
+_RULES = {
+    "minimum": "at least {wanted}",
+    "maximum": "at most {wanted}",
+    "exclusiveMinimum": "above {wanted}",
+    "exclusiveMaximum": "below {wanted}",
+    "minLength": "a text of {wanted} or more characters",
+    "maxLength": "a text of {wanted} or fewer characters",
+    "pattern": "a text of the form {wanted}",
+    "minItems": "a list of {wanted} or more entries",
+    "maxItems": "a list of {wanted} or fewer entries",
+    "uniqueItems": "a list without repeated entries",
+    "minProperties": "an object with {wanted} or more fields",
+    "maxProperties": "an object with {wanted} or fewer fields",
+}
+# Types of JSON in words.
+_TYPES = {
+    "null": "null",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "number": "a number",
+    "string": "a text",
+    "array": "a list",
+    "object": "an object",
+}
+
+
 def _explain(error: ValidationError) -> str:
     """Return one clause that names the wrong field, its value and the schema's rule."""
     field = ".".join(str(part) for part in error.absolute_path)
@@ -76,10 +103,11 @@ def _explain(error: ValidationError) -> str:
         if {"number", "integer"} & set(types) and _is_out_of_range(value):
             return f"{prefix}{_short(value)} is out of range: a number of 64 bits lies between -2^63 and 2^63"
         fields = f" with the field {around['required'][0]}" if types == ["object"] and around.get("required") else ""
-        return f"{prefix}{_short(value)} is not of type {' or '.join(types)}{fields}"
+        return f"{prefix}{_short(value)} must be {' or '.join(_TYPES[name] for name in types)}{fields}"
     if rule == "anyOf":
         return f"{prefix}{_short(value)} is not {around.get('description', 'one of the forms the schema allows')}"
-    return f"{prefix}{_short(value)} does not fit the schema's rule {rule}: {_short(wanted)}"
+    told = _RULES.get(str(rule), "as the schema's rule {rule} demands: {wanted}")
+    return f"{prefix}{_short(value)} must be {told.format(rule=rule, wanted=_short(wanted))}"
 
 
 def _short(value: object, limit: int = 80) -> str:

@@ -133,7 +133,7 @@ def test_an_absent_finding_is_normal_unless_another_line_has_one_in_the_same_ima
         ([line(), "{broken"], "line 2: not valid JSON"),
         ([line(), "{broken"], "correct it there, or create the file again"),
         ([json.dumps(line())[:-1] + ', "mask": null}'], "line 1: not valid JSON (the key 'mask' is given twice in one"),
-        ([line(), line(case_id="2", age="old")], "line 2: field 'age': \"old\" is not of type number or null"),
+        ([line(), line(case_id="2", age="old")], "line 2: field 'age': \"old\" must be a number or null"),
         ([line(extra=1)], "line 1: unknown field \"extra\""),
         ([{k: v for k, v in line().items() if k != "present"}], "line 1: the field 'present' is missing"),
         ([{k: v for k, v in line().items() if k != "mask"}], "line 1: the finding is present but has no 'mask'"),

@@ -255,12 +255,12 @@ def change(release: Path, key_id: str, *place: str, value: Any) -> None:
         (
             ("detection_qa", "answer_index"),
             "Yes",
-            "effusion_p3: field 'detection_qa.answer_index': \"Yes\" is not of type",
+            "effusion_p3: field 'detection_qa.answer_index': \"Yes\" must be a",
         ),
         (("detection_qa",), None, "effusion_p3: field 'detection_qa'"),
         (("contour_qa",), None, "the finding is present but there is no contour_qa"),
-        (("contour_qa", "contour_revision_qa_expansion", "answer_index"), 3, "is not of type array"),
-        (("attribute_extraction_qa", "location", "answer_options"), ["one"], "does not fit the schema's rule minItems"),
+        (("contour_qa", "contour_revision_qa_expansion", "answer_index"), 3, "must be a list"),
+        (("attribute_extraction_qa", "location", "answer_options"), ["one"], "must be a list of 2 or more entries"),
     ],
 )
 def test_an_entry_that_does_not_fit_the_layout_is_refused_by_key_and_field(

@@ -135,7 +135,7 @@ def test_model_and_protocol_may_be_given_where_the_folders_do_not_say(bench: Pat
          "is 1 in this file, but 2 in the benchmark"),
         ({"effusion_p1": {"detection_qa": {"correct": "yes"}}}, "effusion_p1: field 'detection_qa.correct'"),
         ({"effusion_p1": {"contour_revision_qa": {"ground_truth": {"expansion": [1, "3"]}}}},
-         "effusion_p1: field 'contour_revision_qa.ground_truth.expansion.1': \"3\" is not of type integer"),
+         "effusion_p1: field 'contour_revision_qa.ground_truth.expansion.1': \"3\" must be a whole number"),
         ({"effusion_p1": {"attribute_extraction_qa": {"ground_truth": {"location": {"1": 2}}}}},
          "effusion_p1: field 'attribute_extraction_qa.ground_truth.location'"),
         ({}, "does not map case keys to results"),

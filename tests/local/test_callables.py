@@ -361,7 +361,7 @@ def test_every_protocol_asks_a_callable(protocol: str, bench: Benchmark, module:
         ),
         ("class M:\n  batch_size = 0\n  def answer_batch(s, m): pass\n", ":M", "its batch_size is 0"),
         ("import sys\nsys.exit(4)\n", "", "SystemExit: 4"),
-        ("def answer(m): pass\nanswer.max_images = 0\n", "", "0 does not fit the schema's rule minimum: 1"),
+        ("def answer(m): pass\nanswer.max_images = 0\n", "", "0 must be at least 1"),
         (
             "class M:\n  def load(s): open('/no/such')\n  def answer(s, m): pass\n",
             ":M",

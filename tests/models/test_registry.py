@@ -234,7 +234,7 @@ def test_a_model_that_is_like_nothing_or_lacks_something_is_refused(
 def test_a_list_without_the_field_models_is_told_which_field_is_missing(tmp_path: Path) -> None:
     path = tmp_path / "models.yaml"
     path.write_text("- {name: mine, litellm: openai/x}\n")
-    with pytest.raises(InputError, match=r"is not of type object with the field models"):
+    with pytest.raises(InputError, match=r"must be an object with the field models"):
         registry.load(path)
 
 

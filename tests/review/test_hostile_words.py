@@ -132,7 +132,9 @@ def test_a_hostile_name_is_refused_in_one_sentence_wherever_a_name_can_be_given(
     def refused(name: str, *command: object) -> None:
         code, _, wrong = cli(*command)
         assert (code, new.exists()) == (2, False), (name, command)
-        assert re.search("cannot be a reviewer's name|give one name|schema's rule minLength: 1", wrong), wrong
+        assert re.search("cannot be a reviewer's name|give one name|must be a text of 1 or more characters", wrong), (
+            wrong
+        )
         told = [line for line in wrong.splitlines() if not line.startswith("1 problem, so no sheet was imported")]
         assert len(told) == 1, wrong
         assert not set(wrong) & {"\u202e", "\r"}
