@@ -75,8 +75,8 @@ def remove(folder: Path, model: str, protocol: str | None, added: str | None) ->
 
 
 def _only(folder: Path, board: Record, fitting: list[Record], wanted: Mapping[str, str | None]) -> Record:
-    """Return the only entry in ``fitting``; raise ``InputError`` for no entry, several entries, or the board's last
-    one.
+    """Return the only entry in ``fitting``; raise ``InputError`` if there is not exactly one, or if the board has no
+    other entry.
     """
     said = ", ".join(value for value in wanted.values() if value is not None)
     if not fitting:

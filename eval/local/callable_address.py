@@ -122,7 +122,7 @@ def split(address: str) -> tuple[str, str]:
     (('models/mine.py', 'Mine'), ('mine.py', 'answer'), ('package.module', 'answer'))
     """
     place, colon, name = address.rpartition(":")
-    if address.endswith(".py") or not colon:  # the colon of a drive does not divide the address
+    if address.endswith(".py") or not colon:  # the colon of C:\model.py does not divide the address
         return address, ANSWER
     return place, name or ANSWER
 

@@ -61,7 +61,7 @@ class Fit:
             return grid
         lines = []
         for axis in (0, 1):
-            cells = grid.shape[axis] * self.resized[axis] / self.side[axis]  # cells that the whole radiograph has
+            cells = grid.shape[axis] * self.resized[axis] / self.side[axis]  # number of grid cells along the radiograph
             pixels = max(1, round(cells * PIXELS_PER_CELL))
             centres = (np.arange(pixels) + 0.5) * self.resized[axis] / pixels - self.offset[axis]
             lines.append(centres)

@@ -19,7 +19,7 @@ from chexqa.imaging.masks import components, from_rle
 from chexqa.imaging.read import Mask
 
 CELLS = 128
-_HALF = 0.5  # a cell belongs to the average finding from this share of the map's largest value
+_HALF = 0.5  # least share of the map's largest value in a cell of the average finding
 Map = npt.NDArray[np.float64]
 
 
