@@ -101,7 +101,7 @@ const report = (() => {
     const stem = view.score === "plain" ? "accuracy" : "corrected";
     return view.answers === "answered" ? `${stem}_answered` : stem;
   }
-  // The column of scores to show from ``columns``: the chosen one, else accuracy among answered questions, else the first.
+  // The column of scores to show: the chosen one if ``columns`` has it, otherwise accuracy among answered questions or the first.
   const measureOf = (columns) => (columns.includes(measure()) ? measure() : view.answers === "answered" && columns.includes("accuracy_answered") ? "accuracy_answered" : columns[0]);
   const scoreWords = () => (view.score === "plain" ? "accuracy" : "score corrected for chance") + (view.answers === "answered" ? " among answered questions" : "");
   const isShown = (name) => view.others === "with" || about(name).role === "model";
