@@ -33,7 +33,7 @@ help:
 	@echo "make format        mend formatting and lint"
 	@echo "make bench         run the benchmarks of speed"
 	@echo "make fuzz          give damaged files and hostile servers to every command, for an hour"
-	@echo "make mutants       make forty small mistakes, one by one, and say which no test notices"
+	@echo "make mutants       make small mistakes in the code, one by one, and say which no test notices"
 	@echo "make phantom-1     make the frozen benchmark chexqa-phantom-1, and compare its hashes"
 	@echo "make open-1        make chexqa-open-1 of ChestX-Det: DATA=folder LUNGS=folder-or-csv"
 	@echo "make graph         print and draw which package imports which"

@@ -1,4 +1,4 @@
-"""Mutation test: the project's tests must notice forty small mistakes that are put into the code one at a time.
+"""Mutation test: the project's tests must notice small mistakes that are put into the code one at a time.
 
 The mistakes are listed in ``table.py``; they concern grading, statistics, parser, attributes and runner. Each mistake
 is put into a copy of the package, and the tests named for it run until one fails. A mistake that no test notices
@@ -81,7 +81,7 @@ def is_noticed(mutant: Mutant, folder: Path) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Put forty small mistakes into the code; the tests must notice each.")
+    parser = argparse.ArgumentParser(description="Put small mistakes into the code, one at a time; the tests must notice each.")
     parser.add_argument("--only", default="", metavar="WORD",
                         help="only mistakes with this word in their file or description")  # fmt: skip
     parser.add_argument("--workers", type=int, default=2, help="number of mistakes tried at the same time (2)")

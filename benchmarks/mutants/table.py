@@ -1,4 +1,4 @@
-"""Forty small mistakes that a careless change could make: the file, the change, and the tests that should notice it."""
+"""Small mistakes that a careless change could make: the file, the change, and the tests that should notice it."""
 
 from __future__ import annotations
 
