@@ -57,7 +57,8 @@ PATH_STAGES: dict[Path, tuple[int, ...]] = {
 class Option:
     """Option of an item: its number in the item's order, and its text, its picture or its point's colour.
 
-    ``letter`` is a letter that is shown instead of the number. ``side`` is the patient's side that the option names.
+    ``letter`` is a letter that is shown instead of the number. ``side`` is the patient's side that the option names, or
+    the side of the outline on which the option's point lies.
     """
 
     n: int

@@ -114,7 +114,8 @@ class BinaryScore(NamedTuple):
 class NullScore(NamedTuple):
     """Distribution of the number of right answers that chance alone gives.
 
-    ``mass`` has the probabilities of 0, 1, 2 … hits. Each hit adds ``each`` right answers to ``least``.
+    ``mass`` has the probabilities of 0, 1, 2 … hits. ``least`` is the number of right answers without a hit; each hit
+    adds ``each`` right answers.
     """
 
     mass: Mass

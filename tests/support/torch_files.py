@@ -81,7 +81,9 @@ def as_dict(**values: bytes) -> bytes:
 
 
 def storage(array: np.ndarray, row: bool = False) -> bytes:
-    """Return the operations of a storage with the persistent id 0; with ``row``, in the layout before 1.6."""
+    """Return the operations of a storage with the persistent id 0; with ``row``, in PyTorch's layout before version
+    1.6.
+    """
     kind = name("torch", STORAGE[array.dtype.str])
     return b"(" + plain("storage") + kind + plain("0") + plain("cpu") + plain(array.size) + b"N" * row + b"tQ"
 
