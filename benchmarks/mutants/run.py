@@ -81,7 +81,9 @@ def is_noticed(mutant: Mutant, folder: Path) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Put small mistakes into the code, one at a time; the tests must notice each.")
+    parser = argparse.ArgumentParser(
+        description="Put small mistakes into the code, one at a time; the tests must notice each."
+    )
     parser.add_argument("--only", default="", metavar="WORD",
                         help="only mistakes with this word in their file or description")  # fmt: skip
     parser.add_argument("--workers", type=int, default=2, help="number of mistakes tried at the same time (2)")
