@@ -24,7 +24,7 @@ _MODEL: dict[str, Any] = {"litellm": "openai/sim", "api_base": None, "decoding":
 
 
 def benchmark(cases_per_path: int = 100, grid: bool = True, seed: int = 0) -> Benchmark:
-    """Return a benchmark of seven findings and three paths, with ``cases_per_path`` cases of each.
+    """Return a benchmark of seven findings with three paths each, and ``cases_per_path`` cases on each path.
 
     With 100 cases per path and finding it has 11,800 items; 1,400 of them are of the grid.
     """

@@ -315,7 +315,9 @@ def _tell(manifest: Path, outcome: Outcome) -> None:
     for fault in outcome.faults:
         messages().print(f"left out: {fault}.", soft_wrap=True)
     if outcome.more_faults:
-        messages().print(f"left out: {plural(outcome.more_faults, 'more entry', 'more entries')}.", soft_wrap=True)
+        messages().print(
+            f"left out and not listed: {plural(outcome.more_faults, 'more entry', 'more entries')}.", soft_wrap=True
+        )
     for remark in outcome.remarks:
         messages().print(f"note: {remark}.", soft_wrap=True)
     absent = outcome.cases - outcome.present

@@ -104,7 +104,7 @@ def export(bench: Path, fmt: str, no_key: bool, split_key: bool, about_file: Pat
     credentialed = benchmark.about["access"]["credentialed"]
     if credentialed:
         words = "which you may give only to people who signed the data use agreement"
-        messages().print(f"note: the benchmark has {plural(credentialed, 'credentialed case')}, {words}.",
+        messages().print(f"note: the benchmark has {plural(credentialed, 'case')} of credentialed data sets, {words}.",
                          soft_wrap=True)  # fmt: skip
     say(f"{done}: {output}")
 

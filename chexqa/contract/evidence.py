@@ -319,7 +319,7 @@ class PlacesEvidence(_RegionEvidence):
         return f"evidence of {len(record['shown'])} regions, but {options} options (the last one names no region)"
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
-        """Return the covered share of each region that is an option."""
+        """Return a line for each region that is an option: the share of the region that the mask covers."""
         lines = [f"covers {percent(self.union.get(name, 0.0))} of the {place(name)}" for name in self.shown]
         return "\n".join(lines + self.most_filled_lines())
 

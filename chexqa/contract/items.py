@@ -325,14 +325,14 @@ class Tally:
     _paths: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def item(self, item: Item) -> Item:
-        """Count an item and return it."""
+        """Add an item to the counts, and return it unchanged."""
         self.kinds[item.kind] += 1
         self.images.update(item.image_paths)
         self._findings[item.case_id] = item.finding
         return item
 
     def case(self, case: CaseKey) -> CaseKey:
-        """Count a case and return it."""
+        """Add a case to the counts, and return it unchanged."""
         self.access[case.access] += 1
         if case.path is not None:
             self._paths.setdefault(self._findings[case.case_id], dict.fromkeys(PATHS, 0))[case.path] += 1

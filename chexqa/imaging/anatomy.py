@@ -100,10 +100,10 @@ def _erosion_side(lung: Mask) -> int:
 
 
 def lung_cores(lungs: Lungs) -> Lungs:
-    """Return the core of each lung: the largest component of the lung eroded by a square of half a lung's mean width.
+    """Return the core of each lung: the largest component that remains of the lung after an erosion.
 
-    Both lungs are eroded together. The width is the right lung's, or the left lung's if the right one is missing. A
-    core can be all False.
+    The union of both lungs is eroded by a square. The side of the square is half the mean width of the right lung, or
+    of the left lung if the right one is missing. A core can be all False.
     """
     reference = lungs.right if lungs.right.any() else lungs.left
     if not reference.any():

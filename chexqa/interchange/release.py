@@ -76,7 +76,9 @@ def read_release(folder: Path) -> dict[str, Record]:
     for key_id, entry in entries.items():
         where = f"{path}, {key_id}"
         if layout.split_key(key_id) is None:
-            raise InputError(f"{where}: the key is not <finding>_<pair id> with a finding that chexqa has; correct it.")
+            raise InputError(
+                f"{where}: the name of an entry must be <finding>_<pair id>, with one of chexqa's findings; correct it."
+            )
         check(entry, "chexpercept_case", where)
         if entry["detection_qa"]["answer_index"] == 1 and not entry.get("contour_qa"):
             raise InputError(f"{where}: the finding is present but there is no contour_qa; add it.")

@@ -173,8 +173,8 @@ class _Writer:
         are_pictures = item.kind != "revision_result" or all(isinstance(place, str) for place in places)
         if len(options) != len(item.options) or not are_pictures:
             raise InputError(
-                f"{self._benchmark.folder}: the release's options in the key of '{item.item_id}' do not match the "
-                "item's; import the release again."
+                f"{self._benchmark.folder}: the options that the key of '{item.item_id}' has from the release do not "
+                "match the item's options; import the release again."
             )
         return kept
 

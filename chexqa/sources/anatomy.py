@@ -153,8 +153,8 @@ def _read_map(path: Path) -> dict[str, str]:
         image, key = row.cells["image"], row.cells["key"]
         if image and key and keys.setdefault(bare(image), key) != key:
             raise InputError(
-                f"{path}, line {row.line}: the image '{image}' has another key in an earlier line; remove one of the "
-                "two lines."
+                f"{path}, line {row.line}: the image '{image}' has another value of 'key' in an earlier line; "
+                "remove one of the two lines."
             )
     return keys
 

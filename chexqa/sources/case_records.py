@@ -170,7 +170,7 @@ class Places:
         except InputError:
             is_link = ".." not in PurePath(text).parts and "\0" not in text
             how = " through a link; put the file itself there" if is_link else "; name a file inside them"
-            raise InputError(f"{path}: leaves the manifest's folder and the folders of the data{how}.") from None
+            raise InputError(f"{path}: is outside the manifest's folder and the folders of the data{how}.") from None
 
 
 def _existing(folder: Path) -> Path:

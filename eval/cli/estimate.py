@@ -60,7 +60,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--confidence", is_flag=True, help="Count prompts that ask for a confidence in percent.")
 @click.option("--may-abstain", is_flag=True, help="Count prompts that allow an abstention.")
 @click.option("--stress", metavar="all|noise,wording,…",
-              help="Count each question once more, as 'eval --stress' asks it.")  # fmt: skip
+              help="Count each question twice: as it is, and as 'eval --stress' asks it.")  # fmt: skip
 @click.option("--blind", is_flag=True, help="Count prompts without pictures.")
 @click.option("--condition", "interventions", multiple=True, metavar="C,C",
               help="Count questions about altered pictures, as in 'eval --condition'; repeatable.")  # fmt: skip
@@ -302,12 +302,13 @@ def _show_power(
     out.print(table)
     family = f", first test of Holm's family of {assumed.tests:,}" if assumed.tests > 1 else ""
     out.print(
-        f"Found from: the smallest difference that a test detects in four of five studies (points; alpha 5 %{family}). "
+        "Columns. Found from: the smallest difference that a test detects in four of five studies (points; alpha "
+        f"5 %{family}). "
         f"Needed: the number of patients to detect a difference of {difference:g} points. Alike: the number of "
         f"patients to show that two equal models differ by less than {difference:g} points (90 % interval, four of "
         "five studies). Until decided: the median number of patients that 'eval --until-decided' asks if the "
-        f"difference is {difference:g} points; 'no' with a percentage: there is no median, because only this share of "
-        "runs decides. Assumed: "
+        f"difference is {difference:g} points; 'no' with a percentage: only this share of runs decides, so there "
+        "is no median. Assumed: "
         f"one model is right and the other wrong on {100 * assumed.discordance:g} % of the items, with correlation "
         f"{assumed.correlation:g} within a patient.",
         soft_wrap=True,
@@ -331,7 +332,12 @@ def _show_power(
     "--rotate", "rotations", type=_TIMES, default=1, show_default=True, help="Number of orders of the options."
 )
 @click.option("--limit", type=_COUNT, metavar="N", help="Ask a trial of about N cases, as 'eval --limit' does.")
-@click.option("--exclude", multiple=True, metavar="TEXT", help="A further exclusion, in words; repeatable.")
+@click.option(
+    "--exclude",
+    multiple=True,
+    metavar="TEXT",
+    help="A rule of the study on what to exclude, in words; repeatable.",
+)
 @click.option("-o", "--out", required=True, metavar="FILE.json", type=_PATH, help="New file for the plan.")
 def plan(
     bench: Path, names: str, named: tuple[str, ...], primary: str, margin: float, seed: int, repeats: int,

@@ -106,9 +106,9 @@ _PATH = click.Path(path_type=Path)
 @click.option("--give-up-after", default=30.0, show_default=True, type=_AMOUNT, metavar="MIN",
               help="Minutes until a model that does not answer is given up (30 s if it never answered).")  # fmt: skip
 @click.option("--budget-usd", type=_AMOUNT, metavar="USD",
-              help="Stop when the turns in this command's logs have cost this many dollars.")  # fmt: skip
+              help="Stop when this command's models have cost this many dollars, earlier starts included.")  # fmt: skip
 @click.option("--budget-tokens", type=_COUNT, metavar="N",
-              help="Stop when the turns in this command's logs have N tokens of input and output.")  # fmt: skip
+              help="Stop when this command's models have used N tokens, earlier starts included.")  # fmt: skip
 @click.option("--max-minutes", type=_AMOUNT, metavar="MIN", help="Stop after this many minutes.")
 @click.option("--until-decided", "until", metavar="A,B",
               help="Ask A and B patient after patient until it is decided which of them is better.")  # fmt: skip

@@ -113,7 +113,8 @@ def _price(model: Model) -> str:
 
 
 @click.command("check", epilog="Example: chexqa models check --models gpt-5.4,lingshu-32b")
-@click.option("--models", "names", metavar="A,B|all", help="Models to check.  [default: all without --model-id]",
+@click.option("--models", "names", metavar="A,B|all",
+              help="Models to check.  [default: all, unless --model-id is given]",
               shell_complete=completion.models)  # fmt: skip
 @_FILE
 @other_model

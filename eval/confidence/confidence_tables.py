@@ -1,4 +1,6 @@
-"""Tables of confidences: one row for each model, protocol, estimate and level, and the points of two curves."""
+"""Tables of confidences: measures for each model, protocol, estimate and level, and the points of the reliability
+and coverage curves.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Net grounding: how much more often an answer changes when the lesion is filled in than when other lung is filled in.
+"""Net grounding: how much more often an answer changes when the lesion is filled in than when lung elsewhere is
+filled in.
+
 
 A model that answers at random changes its answer equally often in both cases. Its net grounding is therefore 0, even if
 it prefers one answer. Such a model can pass the published measures.

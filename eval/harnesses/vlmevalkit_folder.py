@@ -91,7 +91,8 @@ def export_folder(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Call
     """
     if key == "beside":
         raise InputError(
-            "VLMEvalKit's class reads the answers with the items; give --no-key, or leave out --split-key."
+            "VLMEvalKit reads the answers from the file of the items, so --split-key cannot be used; leave it out, or "
+            "give --no-key to write no answers."
         )
     if key == "inside":
         benchmark.key("an export with answers")

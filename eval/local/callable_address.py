@@ -185,7 +185,7 @@ def _version(source: str | None) -> str | None:
 
 
 def module_at(place: str, who: str) -> ModuleType:
-    """Import a file or a module, which may import files beside it; raise ``InputError`` with one sentence."""
+    """Import a file or a module, which may import files beside it; raise ``InputError`` if the import fails."""
     if not place:
         raise InputError(f"{who}: names neither a file nor a module; {EXAMPLE}.")
     path = Path(place)

@@ -24,8 +24,9 @@ _NOTHING = 1e-9
 
 
 def cells_of(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows that count in scores; the new columns ``_score`` and ``_part`` name a row's score and component.
+    """Return the rows that count in scores, with two new columns.
 
+    ``_score`` is the name of the score that the row counts in, and ``_part`` the kind or finding within this score.
     Grid rows are not corrected for chance.
     """
     level = rows.filter(pl.col("level").is_not_null() & pl.col("scored") & (pl.col("finding") != NOT_COMPARED))

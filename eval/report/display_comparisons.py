@@ -1,4 +1,4 @@
-"""Tables on the terminal that compare models, protocols and rankings of models; they follow the tables of scores."""
+"""Tables on the terminal that compare models, protocols and rankings of models; printed after the tables of scores."""
 
 from __future__ import annotations
 

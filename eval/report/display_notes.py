@@ -1,4 +1,6 @@
-"""Layout of tables on the terminal, and notes below them on replies that were read again and on unfinished models."""
+"""Layout of tables on the terminal, and notes below them on replies that were parsed again and on models whose run is
+unfinished.
+"""
 
 from __future__ import annotations
 

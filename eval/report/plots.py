@@ -162,8 +162,8 @@ def kinds(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def grid(table: pl.DataFrame, order: Sequence[str], macro: str) -> Figure | None:
-    """Draw the hit rate on the grid (mean over findings) with its interval, chance, and the share of cases with a hit
-    cell.
+    """Draw each model's hit rate on the grid (mean over findings) with its interval, and lines for guessing and
+    the highest possible hit rate.
     """
     rows = table.filter(pl.col("finding") == macro).to_dicts()
     if not rows:

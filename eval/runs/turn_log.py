@@ -193,7 +193,7 @@ class Log:
         if turn_of(line) != turn:
             check(record, "turn", f"{self.path}, a turn to be written")
             raise InputError(
-                f"{self.path}: a turn would be read back differently from this log, so it was not written; "
+                f"{self.path}: a turn was not written, because it would differ when read from this log; "
                 "this is a bug in chexqa, please report it."
             )
         try:

@@ -40,8 +40,8 @@ def export_results(run: Run, benchmark: Benchmark, out: Path) -> list[Path]:
     if name not in settings:
         known = ", ".join(settings)
         raise InputError(
-            f"{run.folder}: this run was asked as '{name}', but CheXpercept's results exist only for "
-            f"{known}; export such a run."
+            f"{run.folder}: this run has the protocol '{name}', but CheXpercept's results exist only for "
+            f"{known}; export a run with one of these."
         )
     if run.about.get("repeats", 1) * run.about.get("rotations", 1) > 1:
         raise InputError(

@@ -44,7 +44,7 @@ def texts(language: str, wording: Wording) -> tuple[str, str] | None:
 
 
 def mark(language: str, wording: Wording) -> str:
-    """Return a hash of both texts; it shows if a review was made of exactly these texts."""
+    """Return a hash of the original text and the wording's text; a review of these texts stores the same hash."""
     return sha256("\n".join(texts(language, wording) or ()).encode())
 
 

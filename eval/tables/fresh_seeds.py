@@ -117,9 +117,10 @@ def compare_fresh(
 
 
 def model_drops(graded: Graded, fresh: Graded, margin: float = FRESH_MARGIN) -> pl.DataFrame:
-    """Return the drop of each model that answered a benchmark and a fresh seed of it under the same protocol.
+    """Return how far each model's accuracy falls from a benchmark to the same benchmark made with another seed.
 
-    Columns: :data:`MODEL_DROPS`; the drop is the mean over kinds. The table is empty if the benchmark of ``fresh`` is
+    Only models that answered both under the same protocol are compared. Columns: :data:`MODEL_DROPS`; the drop is the
+    mean over kinds. The table is empty if the benchmark of ``fresh`` is
     no fresh seed of the other benchmark, or if no model answered both.
     """
     who = ["model", "protocol"]

@@ -189,10 +189,10 @@ def interval(right: float, count: int, looks: int = 1) -> tuple[float, float]:
 
 
 def p_by_permutation(observed: float, draw: Callable[[], float], exceedances: int = 20, most: int = 50_000) -> float:
-    """Return a sequential p value (Besag, Clifford 1991): the share of random draws by chance that reach ``observed``.
+    """Return a sequential p value (Besag, Clifford 1991): the share of values of ``draw`` that reach ``observed``.
 
-    Drawing stops after ``exceedances`` draws that reach ``observed``, so a result close to chance needs few draws. The
-    p value is exact in either case.
+    Drawing stops when ``exceedances`` values have reached ``observed``, so a result close to chance needs few draws. It
+    stops after ``most`` draws at the latest. The p value is exact after both.
     """
     reached = 0
     for drawn in range(1, most + 1):

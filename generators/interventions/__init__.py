@@ -2,6 +2,6 @@
 
 Read ``altered_items`` for the files and their items, then ``alter_case`` for the altered pictures of a case.
 ``clean_places`` finds the other lung tissue to fill; ``fills`` and ``textures`` make the filling.
-``partial_and_mirror`` computes the keys of the altered pictures, and ``card_lines`` writes the benchmark card's text on
-them.
+``partial_and_mirror`` computes the keys of the altered pictures. ``card_lines`` writes what the benchmark's card says
+about them.
 """

@@ -222,7 +222,9 @@ def make_fresh_job(bench: Benchmark, original: Original, recipes: Iterable[Recip
     known = {entry["hash"] for entry in bench.about["recipes"]}
     perception = [recipe for recipe in recipes if isinstance(recipe, PerceptionRecipe)]
     if not perception:
-        raise InputError("--recipe: no recipe on outlines is named; give the recipe that the benchmark was made with.")
+        raise InputError(
+            "--recipe: names no recipe with questions on outlines; give the recipe that the benchmark was made with."
+        )
     for recipe in perception:
         if benchmark.record_hash(recipe.to_record()) not in known:
             raise InputError(

@@ -164,7 +164,7 @@ def test_export_gives_the_release_back(bench: benchmark.Benchmark, release: Path
     out = release.parent / "again"
     code, printed, err = cli("export", bench.folder, "--format", "chexpercept", "-o", out)
     assert (code, printed) == (0, f"7 cases: {out}\n")
-    assert "7 credentialed cases, which you may give only to people who signed" in err
+    assert "7 cases of credentialed data sets, which you may give only to people who signed" in err
     before, after = read_index(release), read_index(out)
     for made in before.values():  # what is never asked on the revision-free path is not kept
         contour = made.get("contour_qa")
@@ -314,7 +314,7 @@ def test_a_key_that_names_no_finding_or_leaves_the_folder_is_refused(release: Pa
     write_index(release, {key_id: entry("effusion", "lesion_free", 1)})
     code, _, err = cli("import", "chexpercept", release, "-o", release.parent / "bench")
     assert code == 2
-    assert "the key is not <finding>_<pair id>" in err
+    assert "the name of an entry must be <finding>_<pair id>" in err
 
 
 def test_a_link_out_of_the_release_is_not_followed(release: Path, cli: Cli) -> None:

@@ -130,7 +130,7 @@ def test_model_and_protocol_may_be_given_where_the_folders_do_not_say(bench: Pat
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"effusion_p99": {}}, "the benchmark has no case of this key (did you mean 'effusion_p"),
+        ({"effusion_p99": {}}, "the benchmark has no case of this name (did you mean 'effusion_p"),
         ({"effusion_p1": {"detection_qa": {"response": "1", "ground_truth": 1, "correct": True}}},
          "is 1 in this file, but 2 in the benchmark"),
         ({"effusion_p1": {"detection_qa": {"correct": "yes"}}}, "effusion_p1: field 'detection_qa.correct'"),

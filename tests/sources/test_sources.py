@@ -123,7 +123,7 @@ def spoil_folders() -> dict[str, tuple[Callable[[Path], None], str]]:
         ),
         "a link out": (
             lambda d: (d / "images/q.png").symlink_to("/etc/hosts"),
-            "q.png: leaves the manifest's folder and the folders of the data through a link; put the file itself",
+            "q.png: is outside the manifest's folder and the folders of the data through a link; put the file itself",
         ),
         "a name that is not UTF-8": (
             lambda d: [(d / name).rename(d / new) for name, new in BEYOND_UTF_8] and None,
@@ -217,8 +217,8 @@ def test_a_tables_paths_may_start_at_folders(folders: Path, cli: Cli) -> None:
         ),
         (b"image,mask,finding,mask\na,b,edema,\n", "t.csv: the column 'mask' is given twice in the first line"),
         (b"image,mask,finding\na.png,,edema\na.png,,edema\n", "line 3: this image and finding are already in line 2"),
-        (b"image,mask,finding\n../up.png,,edema\n", "leaves the manifest's folder"),
-        (b"image,mask,finding\n/etc/hosts,,edema\n", "leaves the manifest's folder"),
+        (b"image,mask,finding\n../up.png,,edema\n", "is outside the manifest's folder"),
+        (b"image,mask,finding\n/etc/hosts,,edema\n", "is outside the manifest's folder"),
         ("image,mask,finding\nä.png,,edema\n".encode("latin-1"), "not UTF-8 text; save it as CSV in UTF-8"),
         ("image,mask,finding\n".encode("utf-16"), "not UTF-8 text"),
         (b'image,mask,finding\n"a.png,,edema\n', "not a CSV file"),

@@ -163,7 +163,7 @@ def test_one_lung_or_an_empty_cell_is_counted(det: Path, cli: Cli) -> None:
         (["--anatomy", "m.csv", "--key-map", "labels.csv"], "the column 'image' is missing"),
         (
             ["--anatomy", "m.csv", "--key-map", "twice.csv"],
-            "line 3: the image 'a.png' has another key in an earlier line",
+            "line 3: the image 'a.png' has another value of 'key' in an earlier line",
         ),
         (["--anatomy", "test_data", "--anatomy-key-column", "x"], "--anatomy-key-column is for a csv"),
         (["--key-map", "twice.csv"], "need --anatomy; give --anatomy too"),

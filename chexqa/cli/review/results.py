@@ -121,7 +121,7 @@ def _interval(low: float | None, high: float | None) -> str:
 @click.option(
     "--image-root",
     type=_PATHS,
-    help="Folder that the manifests' paths are relative to, if it is not each manifest's own folder.",
+    help="Folder to which the paths in the manifests are relative  [default: each manifest's own folder].",
 )
 @click.option(
     "--json", "as_json", is_flag=True, help="Print, as JSON for machines, the verdicts that could not be carried over."

@@ -218,7 +218,8 @@ def reviewed_folder(batch: Batch, given: Path | None) -> Path:
     """Return the path of the benchmark or manifest that a batch is about.
 
     If ``given`` is None, three paths are tried: the path in the batch file, the same path relative to the batch's
-    folder, and the same name beside this folder. Raises ``InputError`` if ``given`` or all three paths do not exist.
+    folder, and a file or folder of this name in the parent of the batch's folder. Raises ``InputError`` if ``given`` or
+    all three paths do not exist.
     """
     recorded = Path(batch.about["benchmark"]["path"])
     beside = real(batch.path).parent

@@ -234,7 +234,7 @@ def open_workbook(parts: Parts) -> Workbook:
             book.formats = _formats(parts, link.target, book.struck_styles)
     places = [target.lower() for _, target in book.tabs]
     if len(set(places)) < len(places):
-        raise InputError(f"{parts.path}: has two tabs in one part, so it is damaged; {AS_XLSX}.")
+        raise InputError(f"{parts.path}: has two tabs that refer to the same data, so it is damaged; {AS_XLSX}.")
     return book
 
 

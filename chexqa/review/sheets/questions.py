@@ -320,8 +320,8 @@ class Questions:
         return self._read(image)
 
     def small(self, image: str, room: tuple[int, int]) -> Image:
-        """Return the stored thumbnail of a picture, or the full picture if the thumbnail is smaller than ``(width,
-        height)``.
+        """Return the stored thumbnail of a picture, or the full picture if the thumbnail is smaller than ``room``
+        (width, height).
         """
         if image.startswith(_PANEL):
             return self._read(image)
