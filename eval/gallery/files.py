@@ -26,6 +26,7 @@ from chexqa.eval.gallery.index import index_record
 from chexqa.eval.gallery.records import case_record
 from chexqa.eval.place_results import gallery_drawings
 from chexqa.eval.scoring.grade import Graded
+from chexqa.eval.tables.asked_items import simulated
 from chexqa.files.terminal import PHANTOM_NOTICE
 from chexqa.files.text import shown
 
@@ -121,7 +122,7 @@ def _page(graded: Graded) -> bytes:
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     html = environment.from_string(_file("gallery.html.j2")).render(
         title=shown(f"Gallery of items: {about['name']} {about['version']}"),
-        notice=PHANTOM_NOTICE if graded.benchmark.is_phantom else None,
+        notices=list(filter(None, (PHANTOM_NOTICE if graded.benchmark.is_phantom else None, simulated(graded)))),
         css=_own(_file("gallery.css")),
         scripts=_own("\n".join(map(_file, SCRIPTS))),
     )

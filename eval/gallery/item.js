@@ -9,6 +9,8 @@ function showItem(entry, record, outline) {
   const step = (to, text, key) => (matches[to] ? make("a", { href: address({ item: matches[to].id }), id: key }, text) : make("span", { class: "pale" }, text));
   const facts = [record.view && `view ${record.view}`, record.sex && `sex ${record.sex}`, record.age !== null && `age ${record.age}`, entry.path && words(entry.path), `source ${record.source}`].filter(Boolean).join(" · ");
   const drawing = original ? null : new Drawing(entry, own, record, outline);
+  // Beside a picture the answers stay in sight of what is drawn on it.
+  const said = [make("h3", {}, "Answers"), ...byProtocol(entry, own, drawing, original, record)];
   $("item").replaceChildren(
     make("p", { class: "bar" }, back(), make("span", { class: "turn" }, step(place - 1, "← previous", "before"), make("span", { class: "pale" }, place < 0 ? "" : ` ${(place + 1).toLocaleString("en")} of ${matches.length.toLocaleString("en")} `), step(place + 1, "next →", "after"))),
     make("h2", { tabindex: "-1", id: "item-title" }, `${words(entry.kind)}: ${words(entry.finding)}${original ? ` (${alteration(entry.condition)})` : ""}`),
@@ -19,8 +21,8 @@ function showItem(entry, record, outline) {
       make("div", { class: "words" }, make("p", { class: "question" }, ...plain(data.texts[entry.text])),
         original && original.text !== entry.text ? make("p", { class: "pale" }, "Original: ", ...plain(data.texts[original.text])) : null, optionList(entry, own), keyLine(entry, own),
         own.why ? make("p", { class: "why" }, make("b", {}, "Why: "), own.why) : null,
-        details("Measurements", own.evidence, own.difficulty, own.review), details("The case's measurements", record.measures))),
-    make("h3", {}, "Answers"), ...byProtocol(entry, own, drawing, original, record),
+        details("Measurements", own.evidence, own.difficulty, own.review), details("The case's measurements", record.measures), ...(drawing ? said : []))),
+    ...(drawing ? [] : said),
     ...altered(entry, record), conversation(entry, record));
   document.title = `${words(entry.kind)}: ${words(entry.finding)}`;
   $("item-title").focus({ preventScroll: true });

@@ -106,11 +106,13 @@ function showList() {
   const own = [...choice].filter(([name]) => CHOICES.includes(name));
   $("chips").replaceChildren(...own.map(([name, value], number) => {
     const rest = own.filter((_, other) => other !== number);
-    return make("a", { href: `#${new URLSearchParams(rest)}`, class: "chip", "aria-label": `remove ${LABELS[name] ?? name}: ${value}` }, `${LABELS[name] ?? name}: ${SPREAD[value] ?? words(value)}`, make("b", { "aria-hidden": "true" }, " ×"));
+    return make("a", { href: `#${new URLSearchParams(rest)}`, class: "chip", "aria-label": `remove ${LABELS[name] ?? name}: ${value}` }, shownChoice(name, value), make("b", { "aria-hidden": "true" }, " ×"));
   }));
   $("clear").hidden = !own.length;
   cards();
 }
+
+const shownChoice = (name, value) => `${LABELS[name] ?? name}: ${SPREAD[value] ?? words(value)}`;
 
 function cards() {
   const pages = Math.max(1, Math.ceil(matches.length / A_PAGE));
@@ -120,7 +122,24 @@ function cards() {
   $("stop").textContent = replies.isStopped() ? "Continue" : "Stop";
   $("previous").disabled = page === 0;
   $("next").disabled = page === pages - 1;
+  loosen();
   $("cards").replaceChildren(...matches.slice(page * A_PAGE, (page + 1) * A_PAGE).map(card));
+}
+
+// Where no item passes: the choices of which one alone keeps items out, each with the number of items that pass without
+// it. A search in replies is not repeated for these numbers.
+function loosen() {
+  const isNone = !matches.length && !replies.isOpen(searched), own = [...choice].filter(([name]) => CHOICES.includes(name));
+  $("loosen").hidden = !isNone;
+  if (!isNone) return;
+  const kept = choice, most = replies.isOn() ? "up to " : "";
+  const lines = own.map(([name, value], number) => {
+    choice = new URLSearchParams(own.filter((_, other) => other !== number));
+    const [passes] = passing(), count = entries.filter(passes).length;
+    choice = kept;
+    return count ? make("li", {}, make("a", { href: `#${new URLSearchParams(own.filter((_, other) => other !== number))}` }, `without ${shownChoice(name, value)}`), `: ${name === "reply" ? "" : most}${count.toLocaleString("en")} ${count === 1 ? "item" : "items"}`) : null;
+  }).filter(Boolean);
+  $("loosen").replaceChildren(make("p", {}, lines.length ? "No item passes all filters. Leave one out:" : "No item passes all filters, and none passes if one of them is left out: ", lines.length ? null : make("a", { href: "#" }, "all items")), make("ul", {}, ...lines));
 }
 
 function card(entry) {

@@ -124,7 +124,7 @@ def frame(board: Record) -> pl.DataFrame:
     """Return all entries as a table with a row for each entry; shares are fractions."""
     rows = []
     for entry in board["entries"]:
-        row = {name: entry[name] for name in ("model", "protocol", "domain", "by", "added")}
+        row = {name: entry.get(name) for name in ("model", "protocol", "domain", "by", "added", "simulated")}
         for score in SCORES:
             value = entry["scores"].get(score, {})
             row |= {f"{score}{end}": value.get(key) for end, key in _ENDS.items()}

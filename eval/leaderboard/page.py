@@ -39,7 +39,12 @@ def _parts(board: Record) -> list[dict[str, Any]]:
         entries = [entry for entry in board["entries"] if entry["benchmark"]["hash"] == benchmark_hash]
         newest = {(entry["model"], entry["protocol"]): entry for entry in entries}
         about = entries[0]["benchmark"]
-        scores = [name for name in SCORES if any(name in entry["scores"] for entry in entries)]
+        # The score that orders the models comes first.
+        scores = [
+            name
+            for name in sorted(SCORES, key=lambda name: name != MEAN)
+            if any(name in entry["scores"] for entry in entries)
+        ]
         ranked = sorted(newest.values(), key=_rank)
         parts.append({
             "name": f"{about['name']} {about['version']}",
@@ -73,7 +78,7 @@ def _places(ranked: list[Record]) -> list[str]:
 
 
 def _row(entry: Record, scores: list[str], rank: str) -> dict[str, Any]:
-    return {**entry, "rank": rank, "cells": [_cell(entry["scores"].get(score)) for score in scores]}
+    return {"simulated": None, **entry, "rank": rank, "cells": [_cell(entry["scores"].get(score)) for score in scores]}
 
 
 def _cell(score: Record | None) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +25,8 @@ from chexqa.files.terminal import PHANTOM_NOTICE
 from chexqa.files.text import OBEYED
 
 INDEX = "index.html"
+# Number of characters in a line of a notice below a plot.
+_LINE = 100
 
 
 def files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
@@ -42,7 +45,9 @@ def page_files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
     graded, frames = group.graded, group.tables
     about = graded.benchmark.about
     notice = PHANTOM_NOTICE if graded.benchmark.is_phantom else None
-    drawn = figures.draw({name: _plain(frame) for name, frame in frames.items()}, notice)
+    simulated = asked_items.simulated(graded)
+    told = "\n".join(filter(None, (notice, simulated and textwrap.fill(simulated, _LINE))))
+    drawn = figures.draw({name: _plain(frame) for name, frame in frames.items()}, told)
     data = page_data(graded.benchmark, frames, graded.domains)
     html = render.render(
         f"Perception of chest radiographs: {about['name']} {about['version']}",
@@ -56,7 +61,7 @@ def page_files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
                 for one in groups
                 if one.number != group.number
             ),
-            *filter(None, (asked_items.simulated(graded),)),
+            *filter(None, (simulated,)),
             *asked_items.stand_ins(graded),
             *asked_items.endings(graded),
         ],

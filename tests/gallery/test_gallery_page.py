@@ -130,6 +130,20 @@ def test_an_address_leads_to_the_items_it_names(tab: Tab, choice: Any, found: in
     assert len(kinds(tab)) == found
 
 
+def test_a_search_without_hits_says_which_filter_to_leave_out(tab: Tab) -> None:
+    go(tab, "#text=no-such-text&kind=location")
+    told = tab.page.locator("#loosen")
+    assert told.locator("li").all_inner_texts() == ["without text: no-such-text: 3 items"], "the kind keeps no item out"
+    told.locator("a").click()
+    tab.wait("document.querySelectorAll('#cards li').length === 3")
+    assert not told.is_visible()
+    go(tab, "#text=no-such-text&reply=no-such-reply&kind=location")
+    tab.wait("!document.getElementById('loosen').hidden")
+    assert "up to 3 items" in told.inner_text(), "replies are not searched again for this number"
+    go(tab, "#text=no-such-text&kind=location&path=lesion_free")
+    assert "none passes if one of them is left out" in told.inner_text()
+
+
 def test_a_search_in_raw_replies_finds_them_wherever_they_lie(tab: Tab) -> None:
     page = tab.page
     page.fill("#reply", "HAZY</b> left base. (1+1)")
@@ -271,6 +285,8 @@ def test_the_key_and_the_answers_are_drawn_on_the_grid(tab: Tab) -> None:
     assert item.locator("svg text.said").all_text_contents() == ["1", "1"]
     item.locator(".who", has_text="endless").click()
     assert item.locator("svg .mine").count() == 1
+    picture, answer = item.locator(".over").bounding_box(), item.locator(".who").last.bounding_box()
+    assert answer["x"] > picture["x"] + picture["width"], "answers stand beside the picture that they are drawn on"
     item.get_by_label("key").uncheck()
     assert not item.locator("svg .key").first.is_visible()
 
@@ -297,7 +313,16 @@ def test_nothing_overflows_and_axe_finds_nothing_serious(tab: Tab, width: int) -
         tab.page.wait_for_timeout(50)
         assert tab.page.evaluate("document.documentElement.scrollWidth") <= width
         assert serious(tab.page) == []
+        assert tab.page.evaluate(PLACEHOLDERS) == [], "no placeholder is cut"
     tab.page.set_viewport_size({"width": 1400, "height": 900})
+
+
+PLACEHOLDERS = """() => [...document.querySelectorAll("input[placeholder]")].filter((field) => {
+  const style = getComputedStyle(field), ruler = document.createElement("canvas").getContext("2d");
+  ruler.font = style.font;
+  const room = field.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+  return field.checkVisibility() && ruler.measureText(field.placeholder).width > room;
+}).map((field) => field.placeholder)"""
 
 
 def first_item(tab: Tab) -> str:

@@ -58,9 +58,11 @@ def test_answers_are_checked_without_the_key(cli: Cli, tiny_benchmark: Path, tmp
 
 @pytest.fixture
 def board(cli: Cli, tiny_benchmark: Path, tmp_path: Path) -> Path:
-    """A leaderboard with a hostile model that answers 1 to all, and a file of right answers."""
+    """A leaderboard with a hostile model that is a baseline's and answers 1 to all, and a file of right answers."""
     cli("export", tiny_benchmark, "--no-key", "-o", tmp_path / "public")
     run = log(tmp_path / "run", tmp_path / "public", model=NAME)
+    record = (run / "run.json").read_text()
+    (run / "run.json").write_text(record.replace("openai/m", "baseline/first"))
     answers = write(tmp_path / "best.jsonl", right(tiny_benchmark))
     for given, day, by in ((run, "2026-01-31", "=1+1"), (answers, "2026-02-01", "<b>b</b>")):
         code, out, err = cli("leaderboard", "add", tmp_path / "board", given, "--benchmark", tiny_benchmark,
@@ -82,6 +84,7 @@ def test_runs_and_answers_stand_on_one_board_and_tell_no_item(board: Path, tiny_
         rows = list(csv.DictReader(file))
     assert [row["mean"] for row in rows][1] == "1.0"
     assert rows[0]["by"] == "'=1+1"
+    assert [row["simulated"] for row in rows] == ["baseline/first", ""]
     told = "".join(path.read_text() for path in board.glob("*.*"))
     assert not any(item.item_id in told for item in benchmark.load(tiny_benchmark).items)
 
@@ -140,7 +143,8 @@ def test_the_page_ranks_sorts_and_keeps_names_as_text(board: Path, chromium: str
             page = tab.page
             page.goto((board / "index.html").as_uri())
             names = page.locator("[data-row] th")
-            assert names.all_inner_texts() == ["best", "<img src=x onerror=alert(1)> \ufffdevil"]
+            hostile = "<img src=x onerror=alert(1)> \ufffdevil simulated: answers of baseline/first"
+            assert names.all_inner_texts() == ["best", hostile]
             assert page.locator("[data-row] td:first-child").all_inner_texts() == ["1", "2"]
             page.get_by_role("button", name="grid").click()
             assert page.locator("th[aria-sort]").inner_text().startswith("grid")
@@ -150,6 +154,14 @@ def test_the_page_ranks_sorts_and_keeps_names_as_text(board: Path, chromium: str
                 box = cell.bounding_box()
                 assert box is None or box["x"] + box["width"] <= 400, "every score is in the window"
             assert serious(page) == []
+            assert page.locator("th [data-sort]").first.inner_text() == "mean", "the order's score comes first"
+            page.emulate_media(forced_colors="active")
+            value, bar = page.evaluate("""() => [".bar .value", ".bar"].map((name) =>
+              getComputedStyle(document.querySelector(name)).backgroundColor)""")
+            assert value != bar, "forced colours keep the bars"
+            page.emulate_media(forced_colors="none", media="print")
+            page.set_viewport_size({"width": 1032, "height": 720})
+            assert page.locator("table").first.evaluate("node => node.getBoundingClientRect().right") <= 1032
             assert tab.complaints == []
             assert len(tab.requests) == 1
         browser.close()

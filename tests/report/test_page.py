@@ -24,6 +24,7 @@ from chexqa.eval.confidence.confidence_tables import ALL
 from chexqa.eval.gallery.address import NAMES
 from chexqa.eval.gallery.files import script_json
 from chexqa.eval.gallery.stressed import EXAMPLES
+from chexqa.eval.report import plot_style
 from chexqa.eval.scoring import intervals
 from chexqa.eval.tables.grid import MACRO
 from chexqa.eval.thresholds.fit import LEAST_OBSERVATIONS
@@ -99,7 +100,10 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         hurry(patch)
         patch.setattr(intervals, "LEAST_CLUSTERS", 4)
+        told: list[str] = []
+        patch.setattr(plot_style, "say", lambda figure, notice: told.append(notice) or figure)
         assert main.run(["report", *runs(home), "-o", str(home / "report")]) == 0
+    (home / "notices.json").write_text(json.dumps(told))
     return home / "report"
 
 
@@ -203,6 +207,10 @@ def test_the_page_and_its_files_say_which_models_are_simulated(page: Any, report
     notice = pl.read_csv(report / "tables" / "levels.csv")["notice"][0]
     assert said in notice
     assert ".;" not in notice
+    assert f'class="notice">{said}' in (report / "gallery.html").read_text()
+    plots = json.loads((report.parent / "notices.json").read_text())
+    assert plots
+    assert all(said in " ".join(text.split()) for text in plots)
 
 
 def test_a_score_that_is_not_above_guessing_is_not_praised_and_unpriced_models_are_named(page: Any) -> None:

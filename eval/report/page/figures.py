@@ -32,7 +32,7 @@ def protocols(frames: Frames) -> list[str]:
     return list(dict.fromkeys([*frames["states"]["protocol"].to_list()]))
 
 
-def draw(frames: Frames, notice: str | None) -> list[Plot]:
+def draw(frames: Frames, notice: str) -> list[Plot]:
     """Return all plots as figures with the notice below them, protocol by protocol; empty plots are left out."""
     drawn = []
     for protocol in protocols(frames):
