@@ -178,6 +178,9 @@ const report = (() => {
     return node;
   }
 
+  // Hide what is said of a node that was drawn anew.
+  const settle = () => { if (told && !told.isConnected) { told = null; tip.hidden = true; } };
+
   // A word with its meaning from the glossary: a dotted underline, and a sentence on hover and focus.
   function term(label, meaning = data.terms[label]) {
     if (!meaning) return make("span", {}, label);
@@ -204,5 +207,5 @@ const report = (() => {
 
   read();
   return { data, $, visible, words, make, draw, rows, about, view, read, address, change, onChange, gallery, measure, measureOf, scoreWords,
-    isShown, here, order, number, interval, estimate, plural, breakable, whole, bare, unit, tell, term, sentence, rove, narrow };
+    isShown, here, order, number, interval, estimate, plural, breakable, whole, bare, unit, tell, settle, term, sentence, rove, narrow };
 })();

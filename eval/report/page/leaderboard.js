@@ -182,6 +182,7 @@ const leaderboard = (() => {
     report.$("best").replaceChildren(best());
     report.$("board").replaceChildren(...board());
     report.$("stops").replaceChildren(...plots.stops());
+    report.settle();
   }
 
   return { show, board };

@@ -40,6 +40,7 @@
     leaderboard.show();
     for (const part of parts.values()) if (part.open) fill(part);
     tables.again();
+    report.settle();
     hover();
   }
 
