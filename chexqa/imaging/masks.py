@@ -98,8 +98,11 @@ def from_rle(rle: Mapping[str, Any], where: str, every: int = 1) -> Mask:
     """
     height, width = map(int, rle["size"])
     counts = _checked_counts(rle, where)
-    flat = np.repeat(np.arange(len(counts)) % 2 == 1, counts)
-    return np.ascontiguousarray(flat.reshape(width, height)[::every, ::every].T)
+    columns = np.repeat(np.arange(len(counts)) % 2 == 1, counts).reshape(width, height)
+    if not columns.size:
+        return np.zeros((height, width), np.bool_)[::every, ::every]
+    rows = cv2.transpose(columns.view(np.uint8)).view(np.bool_)  # much faster than NumPy's strided copy
+    return np.ascontiguousarray(rows[::every, ::every])
 
 
 def rle_area(rle: Mapping[str, Any], where: str) -> int:

@@ -174,14 +174,14 @@ def _grade_target(
 ) -> list[tuple[Any, ...]]:
     """Return one row for each model; ``files`` has each model's map of the target, or None."""
     mask = target.read()
-    hits, lesion = target.hit_cells(mask), lesion_of(mask)
+    hits, lesion, covered = target.hit_cells(mask), lesion_of(mask), np.flatnonzero(mask)
     rows = []
     for model, file in files.items():
         state, values = "missing", _none()
         if file is not None:
             state, array = _read_map(file)
             threshold = None if thresholds is None else thresholds.of(target.finding)
-            values = metrics.grade_map(metrics.fit(array, _shape(mask)), mask, hits, threshold)
+            values = metrics.grade_map(metrics.fit(array, _shape(mask)), mask, hits, threshold, covered)
         rows.append(_row(model, target, lesion, state, values))
     return rows
 

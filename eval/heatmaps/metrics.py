@@ -28,6 +28,7 @@ from chexqa.imaging import grid
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float32]
 Counts = npt.NDArray[np.int64]
+Places = npt.NDArray[np.intp]
 Values = dict[str, float | None]
 
 # The tolerance of the pointing game in pixels of a picture whose longer side is 1024.
@@ -50,6 +51,9 @@ METRICS = (*OF_PLACES, "iou_otsu", "dice_otsu", "iou_given", "dice_given", "iou_
 # The thresholds of the sweep, and the columns with a metric's value at each threshold, keyed by metric.
 THRESHOLDS = tuple(step / 10 for step in range(1, 10))
 SWEPT = {name: [f"{name}_at_{threshold:.1f}" for threshold in THRESHOLDS] for name in ("iou", "dice")}
+# The ends of the names of metrics at Otsu's threshold and of the sweep, and the highest unmarked step of the sweep.
+_ENDS = ("_otsu", *(f"_at_{threshold:.1f}" for threshold in THRESHOLDS))
+_SWEPT_STEPS = [round(STEPS * threshold) for threshold in THRESHOLDS]
 # The number of the cell that a map or point gives as the answer to the grid item; not a metric.
 CELL = "cell"
 
@@ -65,10 +69,11 @@ class Levels(NamedTuple):
     inside: Counts
 
 
-def levels(values: Floats, mask: Mask) -> Levels:
+def levels(values: Floats, covered: Places) -> Levels:
     """Return the steps of a map with values from 0 to 1; a value between two steps belongs to the lower one.
 
-    Only the value 0 belongs to step 0, since many maps are 0 in most places.
+    ``covered`` has the flat indices of the mask's pixels. Only the value 0 belongs to step 0, since many maps are 0 in
+    most places.
     """
     steps = (values * np.float32(STEPS)).astype(np.uint16)
     np.maximum(steps, (values > 0).astype(np.uint16), out=steps)
@@ -76,7 +81,7 @@ def levels(values: Floats, mask: Mask) -> Levels:
         whole = cv2.calcHist([steps], [0], None, [STEPS + 1], [0, STEPS + 1]).ravel().astype(np.int64)
     else:
         whole = np.bincount(steps.ravel(), minlength=STEPS + 1)
-    return Levels(steps, whole, np.bincount(steps[mask], minlength=STEPS + 1))
+    return Levels(steps, whole, np.bincount(steps.ravel()[covered], minlength=STEPS + 1))
 
 
 def fit(values: npt.NDArray[np.float64], shape: tuple[int, int]) -> Floats:
@@ -85,32 +90,37 @@ def fit(values: npt.NDArray[np.float64], shape: tuple[int, int]) -> Floats:
     A constant map becomes 0 everywhere.
     """
     values = values / max(np.abs(values).max(), np.finfo(np.float64).tiny)  # the range itself may overflow
-    resized = cv2.resize(_scaled(values).astype(np.float32), shape[::-1], interpolation=cv2.INTER_LINEAR)
-    return _scaled(np.asarray(resized, np.float32))
+    _scale(values)
+    resized = np.asarray(cv2.resize(values.astype(np.float32), shape[::-1], interpolation=cv2.INTER_LINEAR), np.float32)
+    _scale(resized)
+    return resized
 
 
-def _scaled(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _scale(values: npt.NDArray[Any]) -> None:
+    """Scale an array to 0 … 1 in place; a constant array becomes 0 everywhere."""
     low, high = values.min(), values.max()
-    if high <= low:
-        return np.zeros_like(values)
-    values = values - low
-    values /= high - low
-    return values
+    values -= low
+    if high > low:
+        values /= high - low
 
 
-def grade_map(values: Floats, mask: Mask, hits: Sequence[int], threshold: float | None) -> Values:
+def grade_map(
+    values: Floats, mask: Mask, hits: Sequence[int], threshold: float | None, covered: Places | None = None
+) -> Values:
     """Return every metric of a map against a mask of the same shape.
 
-    The map comes from :func:`fit`. ``hits`` has the numbers (1 to 64) of the grid cells that count as hits.
+    The map comes from :func:`fit`. ``hits`` has the numbers (1 to 64) of the grid cells that count as hits. ``covered``
+    has the flat indices of the mask's pixels, if they are known.
     """
     rows, columns = np.divmod(np.flatnonzero(values >= values.max() - _TIE), values.shape[1])
-    counted, area = levels(values, mask), int(np.count_nonzero(mask))
-    whole, inside = np.cumsum(counted.whole), np.cumsum(counted.inside)
+    covered = np.flatnonzero(mask) if covered is None else covered
+    counted, area = levels(values, covered), len(covered)
+    steps = [256 * otsu(counted.whole) + 255, *_SWEPT_STEPS]
+    marked = values.size - np.cumsum(counted.whole)[steps]
+    both = area - np.cumsum(counted.inside)[steps]
     found: Values = {}
-    steps = {"_otsu": 256 * otsu(counted.whole) + 255}
-    steps |= {f"_at_{value:.1f}": round(STEPS * value) for value in THRESHOLDS}
-    for end, step in steps.items():
-        found |= _overlap(end, int(whole[-1] - whole[step]), int(area - inside[step]), area)
+    for end, of_map, shared in zip(_ENDS, marked.tolist(), both.tolist(), strict=True):
+        found |= _overlap(end, of_map, shared, area)
     if threshold is None:
         found |= {"iou_given": None, "dice_given": None}
     else:
@@ -122,7 +132,7 @@ def grade_map(values: Floats, mask: Mask, hits: Sequence[int], threshold: float 
         "iou_tuned": None,
         "dice_tuned": None,
         "auc": pixel_auc(values, mask, counted),
-        "cnr": contrast_to_noise(values, mask),
+        "cnr": contrast_to_noise(values, mask, covered),
     }
 
 
@@ -175,7 +185,7 @@ def otsu(whole: Counts) -> int:
     ``whole`` has the number of pixels in each step; a grey level has 256 steps. The threshold equals OpenCV's. It is 0
     for a map with a single grey level.
     """
-    pixels = np.append(whole, np.zeros(255, np.int64)).reshape(256, 256).sum(axis=1)
+    pixels = np.append(whole[:-1].reshape(255, 256).sum(axis=1), whole[-1])
     below, above = np.cumsum(pixels), pixels.sum() - np.cumsum(pixels)
     sums = np.cumsum(pixels * np.arange(256))
     both = (below > 0) & (above > 0)
@@ -204,19 +214,25 @@ def pixel_auc(values: Floats, mask: Mask, counted: Levels | None = None) -> floa
     >>> pixel_auc(np.array([0.9, 0.4, 0.4, 0.1]), np.array([True, True, False, False]))
     0.875
     """
-    steps, whole, inside = levels(values, mask) if counted is None else counted
+    steps, whole, inside = levels(values, np.flatnonzero(mask)) if counted is None else counted
     outside = whole - inside
     marked, others = int(inside.sum()), int(outside.sum())
     if not marked or not others:
         return None
-    doubled = 2 * int(inside @ (np.cumsum(outside) - outside)) + int(inside @ outside)
-    sorted_out = _in_doubt(values, steps, inside * outside, UNRESOLVED * marked * others)
+    pairs = inside * outside
+    doubled = _doubled_wins_of_steps(inside, outside, pairs)
+    sorted_out = _in_doubt(values, steps, pairs, UNRESOLVED * marked * others)
     if sorted_out.any():
         chosen = sorted_out[steps]
         doubled += _doubled_wins(values[chosen & mask], values[chosen & ~mask])
         inside, outside = inside * sorted_out, outside * sorted_out
-        doubled -= 2 * int(inside @ (np.cumsum(outside) - outside)) + int(inside @ outside)
+        doubled -= _doubled_wins_of_steps(inside, outside, inside * outside)
     return doubled / 2 / (marked * others)
+
+
+def _doubled_wins_of_steps(inside: Counts, outside: Counts, pairs: Counts) -> int:
+    """Return what :func:`_doubled_wins` returns, for pixels counted in steps; the pairs in one step count as tied."""
+    return 2 * int(inside @ np.cumsum(outside)) - int(pairs.sum())
 
 
 def _in_doubt(values: Floats, steps: npt.NDArray[np.uint16], pairs: Counts, bound: float) -> Mask:
@@ -245,13 +261,14 @@ def _doubled_wins(inside: Floats, outside: Floats) -> int:
     return int(below) + int(up_to)
 
 
-def contrast_to_noise(values: Floats, mask: Mask) -> float | None:
+def contrast_to_noise(values: Floats, mask: Mask, covered: Places | None = None) -> float | None:
     """Return ``|mean inside - mean outside| / sqrt(variance inside + variance outside)`` of a map, as in BioViL.
 
-    Return ``None`` if both sides are constant and differ. The value does not depend on which side is brighter. Source:
-    Boecking et al., "Making the Most of Text Semantics to Improve Biomedical Vision-Language Processing", ECCV 2022.
+    ``covered`` has the flat indices of the mask's pixels, if they are known. Return ``None`` if both sides are constant
+    and differ. The value does not depend on which side is brighter. Source: Boecking et al., "Making the Most of Text
+    Semantics to Improve Biomedical Vision-Language Processing", ECCV 2022.
     """
-    inside = values[mask].astype(np.float64)
+    inside = values.ravel()[np.flatnonzero(mask) if covered is None else covered].astype(np.float64)
     others = values.size - inside.size
     if not inside.size or not others:
         return None

@@ -37,7 +37,8 @@ class Lesion(NamedTuple):
 
 def lesion_of(mask: Mask) -> Lesion:
     """Return the size of a lesion, bool ``(H, W)``, and the number of its parts."""
-    return Lesion(np.count_nonzero(mask) / mask.size, masks.components(mask, 8)[1])
+    part = np.ascontiguousarray(mask[masks.window(mask)])
+    return Lesion(np.count_nonzero(part) / mask.size, masks.components(part, 8)[1])
 
 
 @dataclass(frozen=True, eq=False)
