@@ -151,15 +151,15 @@ def grade_places(
     For the grid cell, a pixel is a hit if its cell is a hit in the grid task (Beyond Diagnosis, arXiv 2509.18015). If
     no cell is a hit, ``grid_hit`` is 0 and ``grid_hit_attainable`` is ``None``.
     """
-    cells = grid.cells_at(rows, columns, mask.shape)
-    cell = np.isin(cells, hits)
+    in_cells = np.bincount(grid.cells_at(rows, columns, mask.shape), minlength=len(grid.CELL_NAMES) + 1)
+    grid_hit = int(in_cells[list(hits)].sum()) / rows.size
     return {
         # The cell with the most places; of several, the first.
-        CELL: float(np.bincount(cells).argmax()),
-        "pointing": float(mask[rows, columns].mean()),
-        "pointing_15px": float(_is_near(rows, columns, mask).mean()),
-        "grid_hit": float(cell.mean()),
-        "grid_hit_attainable": float(cell.mean()) if len(hits) else None,
+        CELL: float(in_cells.argmax()),
+        "pointing": float(np.count_nonzero(mask[rows, columns]) / rows.size),
+        "pointing_15px": float(np.count_nonzero(_is_near(rows, columns, mask)) / rows.size),
+        "grid_hit": grid_hit,
+        "grid_hit_attainable": grid_hit if len(hits) else None,
     }
 
 
