@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 
-from chexqa.eval.places.coordinate_systems import FRAMES
+from chexqa.eval.places.coordinate_systems import FRAMES, UNITS, Frame
 from chexqa.eval.prompts import parser_places
 from chexqa.eval.prompts.parser_places import read
 
@@ -35,6 +35,10 @@ BOXES: dict[str, Callable[[Numbers], str]] = {
 }
 
 
+def written(frame: Frame, box: Sequence[float], digits: int) -> Numbers:
+    return [f"{number:.{digits}f}" for number in frame.from_pixels(box, "box", SIZE)]
+
+
 @pytest.mark.parametrize("syntax", BOXES)
 @pytest.mark.parametrize("name", ["pixels", "fraction-xywh", "percent-yxyx", "thousand"])
 def test_boxes_in_every_syntax_and_frame_are_read_to_a_pixel(syntax: str, name: str) -> None:
@@ -42,13 +46,26 @@ def test_boxes_in_every_syntax_and_frame_are_read_to_a_pixel(syntax: str, name: 
     for _ in range(200):
         x0, x1 = np.sort(random.uniform(0, SIZE[0], 2))
         y0, y1 = np.sort(random.uniform(0, SIZE[1], 2))
-        box = (x0, y0, x1 + 1, y1 + 1)
         box = (x0, y0, min(x1 + 1, SIZE[0]), min(y1 + 1, SIZE[1]))
-        numbers = [f"{number:.{frame.digits(SIZE)}f}" for number in frame.from_pixels(box, "box", SIZE)]
-        found = read("box", BOXES[syntax](numbers), frame, SIZE)
-        assert found.parsed == (1,), BOXES[syntax](numbers)
+        text = BOXES[syntax](written(frame, box, frame.digits(SIZE)))
+        found = read("box", text, frame, SIZE)
+        assert found.parsed == (1,), text
         assert found.shapes is not None
         assert found.shapes[0] == pytest.approx(box, abs=1.0)
+
+
+@pytest.mark.parametrize("syntax", BOXES)
+@pytest.mark.parametrize(("name", "digits"), [("pixels", 0), ("fraction", 2), ("percent-yxyx", 0), ("thousand", 0)])
+def test_coarser_numbers_are_read_within_half_their_unit(syntax: str, name: str, digits: int) -> None:
+    frame, random = FRAMES[name], np.random.default_rng(2)
+    half = 0.5 * 10.0**-digits * (1 if frame.unit == "pixels" else np.array(SIZE * 2) / UNITS[frame.unit])
+    for _ in range(50):
+        corner, side = random.uniform(0, 0.7, 2) * SIZE, random.uniform(0.05, 0.3, 2) * SIZE
+        box = np.array([*corner, *(corner + side)])
+        text = BOXES[syntax](written(frame, box, digits))
+        found = read("box", text, frame, SIZE)
+        assert found.shapes is not None, text
+        assert (np.abs(found.shapes[0] - box) <= half + 1e-9).all(), text
 
 
 @pytest.mark.parametrize(
