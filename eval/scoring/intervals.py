@@ -111,17 +111,17 @@ class Makeup:
 
     def sum(self, weights: sparse.csr_matrix, variance: Floats) -> Makeup:
         """Return the terms of C sums of the scores, with positive weights ``(C, M)``."""
-        first, square = (partial(_weighted, weights.power(power)) for power in (1, 2))
+        count, first, square, fourth = (partial(_weighted, weights, power=power) for power in (0, 1, 2, 4))
         return Makeup(
-            first(self.best), first(self.scale), variance, square(self.least), _weighted(_pattern(weights), self.rarer),
-            square(self.alike), _weighted(weights.power(4), self.alike_squares),
+            first(self.best), first(self.scale), variance, square(self.least), count(self.rarer), square(self.alike),
+            fourth(self.alike_squares),
         )  # fmt: skip
 
     def distances(self, value: Floats, members: sparse.csr_matrix) -> tuple[Floats, Floats]:
         """Return the half-widths, downwards and upwards, of Wilson's interval on the effective number of answers."""
         share = np.clip(1 - _ratio(self.best - value, self.scale), 0, 1)
         usual = _ratio(np.maximum(self.variance, self.least), share * (1 - share) * self.scale**2)
-        together = _ratio(_row_sums(members.power(2)), self.scale**2)
+        together = _ratio(_row_sums(members, 2), self.scale**2)
         size = _ratio(self.rarer + PRIOR_ANSWERS, np.nan_to_num(usual) * self.rarer + together * PRIOR_ANSWERS)
         freedom = np.fmin(np.diff(members.indptr) - 1, _ratio(self.alike**2, self.alike_squares))
         low, high = wilson(share, size, quantile=_quantile(freedom))
@@ -167,20 +167,20 @@ class Estimates:
         weights = sparse.csr_matrix(matrix)
         weights.eliminate_zeros()
         size = abs(weights)
-        up, down = (size + weights) / 2, (size - weights) / 2
         used = [weights.indices[a:b] for a, b in zip(weights.indptr[:-1], weights.indptr[1:], strict=True)]
         value = np.where([not len(entry) for entry in used], np.nan, _weighted(weights, self.value))
         members = sparse.csr_matrix(size @ self.members)
         members.eliminate_zeros()
         fewest = np.array([self.fewest[entry].min() if len(entry) else 0 for entry in used], np.int64)
         influence = weights @ self._influence()
-        made = self.makeup.sum(size, _row_sums(influence.power(2)))
+        made = self.makeup.sum(size, _row_sums(influence, 2))
+        up, down = (size + weights) / 2, (size - weights) / 2
         positive = np.isfinite(made.scale) & (_row_sums(down) == 0)
         if positive.all():
             return _estimates(value, *made.distances(value, members), influence, members, fewest, made)
 
         def squares(own: Floats, other: Floats) -> Floats:
-            return _weighted(up.power(2), own) + _weighted(down.power(2), other)
+            return _weighted(up, own, power=2) + _weighted(down, other, power=2)
 
         added = Estimates(
             value,
@@ -200,17 +200,17 @@ class Estimates:
 
     def _influence(self) -> sparse.csr_matrix:
         """Return each cluster's contribution (influence) to the scores that are computed from shares, ``(M, P)``."""
-        norm = np.sqrt(_row_sums(self.low_parts.power(2)))
+        norm = np.sqrt(_row_sums(self.low_parts, 2))
         scale = np.divide(np.sqrt(self.makeup.variance), norm, out=np.zeros_like(norm), where=norm > 0)
-        return sparse.csr_matrix(sparse.diags(np.nan_to_num(scale)) @ self.low_parts)
+        return _scaled(np.nan_to_num(scale), self.low_parts)
 
     def times(self, factors: Floats) -> Estimates:
         """Return each score multiplied by its positive factor, ``factors (M,)``."""
-        scale, squares = sparse.diags(factors), factors**2
+        squares = factors**2
         return Estimates(
-            self.value * factors, sparse.csr_matrix(scale @ self.low_parts), sparse.csr_matrix(scale @ self.high_parts),
+            self.value * factors, _scaled(factors, self.low_parts), _scaled(factors, self.high_parts),
             self.low_fixed * squares, self.high_fixed * squares, self.low_alone * squares, self.high_alone * squares,
-            sparse.csr_matrix(scale @ self.members), self.fewest, self.makeup.times(factors),
+            _scaled(factors, self.members), self.fewest, self.makeup.times(factors),
         )  # fmt: skip
 
     def plus(self, constant: float) -> Estimates:
@@ -239,7 +239,7 @@ class Estimates:
         ends = []
         for parts, fixed, alone in ((self.low_parts, self.low_fixed, self.low_alone),
                                     (self.high_parts, self.high_fixed, self.high_alone)):  # fmt: skip
-            together = _row_sums(parts.power(2))
+            together = _row_sums(parts, 2)
             mixed = (1 - independent) * together + independent * alone
             ends.append(np.sqrt(fixed + np.maximum(together, mixed)))
         return np.where(none, np.nan, self.value - ends[0]), np.where(none, np.nan, self.value + ends[1])
@@ -290,12 +290,12 @@ def _shares(
 ) -> Estimates:  # fmt: skip
     """Return scores ``1 - scale * (share of wrong answers)`` with intervals from linearized contributions."""
     clusters = np.diff(whole.by_cluster.indptr)
-    members = sparse.csr_matrix(sparse.diags(np.nan_to_num(_ratio(scale, whole.total))) @ whole.by_cluster)
+    members = _scaled(np.nan_to_num(_ratio(scale, whole.total)), whole.by_cluster)
     members.eliminate_zeros()
     room = part.total * (whole.total - part.total)
     least = (LEAST_EFFECT if binary else 0) * _ratio(room * scale**2, whole.total**3)
     rarer = np.clip(np.minimum(part.total, whole.total - part.total), 0, None)
-    alike = _row_sums(members.power(2))
+    alike = _row_sums(members, 2)
     made = Makeup(np.ones(len(value)), scale, variance, least, rarer, alike, alike**2 / np.maximum(clusters - 1, 1))
     return _estimates(value, *made.distances(value, members), influence, members, clusters, made)
 
@@ -304,7 +304,7 @@ def mean(part: Sums, whole: Sums) -> Estimates:
     """Return the means ``part`` / ``whole`` of values that have no bounds, with t intervals over clusters."""
     value = _ratio(part.total, whole.total)
     influence, variance = _linearized(part, whole, value)
-    members = _pattern(whole.by_cluster)
+    members = whole.by_cluster.astype(bool).astype(np.float64)
     clusters = np.diff(members.indptr)
     distance = _quantile(clusters - 1) * np.sqrt(variance)
     return _estimates(value, distance, distance, influence, members, clusters, Makeup.none(len(value)))
@@ -330,34 +330,26 @@ def _estimates(
 ) -> Estimates:  # fmt: skip
     """Return scores with the given half-widths, each divided over the clusters in proportion to ``influence``."""
     low, high = np.nan_to_num(low), np.nan_to_num(high)
-    norm = np.sqrt(_row_sums(influence.power(2)))
+    norm = np.sqrt(_row_sums(influence, 2))
     varies = norm > 1e-9
-    unit = sparse.diags(np.divide(1.0, norm, out=np.zeros_like(norm), where=varies)) @ influence
+    unit = _scaled(np.divide(1.0, norm, out=np.zeros_like(norm), where=varies), influence)
     return Estimates(
-        value,
-        sparse.csr_matrix(sparse.diags(low) @ unit),
-        sparse.csr_matrix(sparse.diags(high) @ unit),
-        np.where(varies, 0, low**2),
-        np.where(varies, 0, high**2),
-        np.where(varies, low**2, 0),
-        np.where(varies, high**2, 0),
-        members,
-        fewest.astype(np.int64),
-        makeup,
-    )
+        value, _scaled(low, unit), _scaled(high, unit), np.where(varies, 0, low**2), np.where(varies, 0, high**2),
+        np.where(varies, low**2, 0), np.where(varies, high**2, 0), members, fewest.astype(np.int64), makeup,
+    )  # fmt: skip
 
 
 def _linearized(part: Sums, whole: Sums, value: Floats) -> tuple[sparse.csr_matrix, Floats]:
     """Return each cluster's contribution to a ratio, ``(M, P)``, and the ratio's variance, ``(M,)``."""
     known = np.where(np.isfinite(value), value, 0)
     scale = np.divide(1.0, whole.total, out=np.zeros_like(whole.total), where=np.abs(whole.total) > 1e-12)
-    influence = sparse.csr_matrix(sparse.diags(scale) @ (part.by_cluster - sparse.diags(known) @ whole.by_cluster))
+    influence = _scaled(scale, part.by_cluster - _scaled(known, whole.by_cluster))
     return influence, _variance(influence, np.diff(whole.by_cluster.indptr))
 
 
 def _variance(influence: sparse.csr_matrix, clusters: Ints) -> Floats:
     """Return the variance of each score, from its ``influence (M, P)``; zero if the score has a single cluster."""
-    return _row_sums(influence.power(2)) * np.where(clusters > 1, clusters / np.maximum(clusters - 1, 1), 0)
+    return _row_sums(influence, 2) * np.where(clusters > 1, clusters / np.maximum(clusters - 1, 1), 0)
 
 
 def _quantile(freedom: Floats | Ints) -> Floats:
@@ -374,23 +366,32 @@ def _each(change: Callable[..., Any], *tables: Any) -> Any:
     return made(*(_each(change, *(getattr(table, field.name) for table in tables)) for field in fields(made)))
 
 
-def _row_sums(table: sparse.csr_matrix) -> Floats:
-    return np.asarray(table.sum(axis=1), np.float64).ravel()
+def _row_sums(table: sparse.csr_matrix, power: int = 1) -> Floats:
+    """Return the sums of the rows' entries to a power."""
+    return _by_row(table, table.data**power)
 
 
-def _weighted(weights: sparse.csr_matrix, values: Floats) -> Floats:
-    """Return ``weights @ values``; a NaN with weight zero is ignored."""
-    known = np.isfinite(values)
-    lacking = _pattern(weights) @ (~known).astype(np.float64)
-    return np.where(lacking > 0, np.nan, weights @ np.where(known, values, 0))
+def _by_row(table: sparse.csr_matrix, values: Floats) -> Floats:
+    """Return the sums of ``values``, one for each stored entry of ``table``, over its rows.
+
+    This works on the arrays of the table, because operations between small tables take far longer.
+    """
+    rows = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
+    return np.bincount(rows, values, table.shape[0]).astype(np.float64)  # sums of no entries are integers
 
 
-def _pattern(table: sparse.csr_matrix) -> sparse.csr_matrix:
-    """Return a table that is 1 wherever ``table`` is not zero, and 0 elsewhere."""
-    ones = sparse.csr_matrix(table, dtype=np.float64, copy=True)
-    ones.eliminate_zeros()
-    ones.data[:] = 1
-    return ones
+def _scaled(factors: Floats, table: sparse.csr_matrix) -> sparse.csr_matrix:
+    """Return a table whose rows are multiplied by their factors."""
+    values = np.repeat(factors, np.diff(table.indptr)) * table.data
+    return sparse.csr_matrix((values, table.indices, table.indptr), shape=table.shape, copy=True)
+
+
+def _weighted(weights: sparse.csr_matrix, values: Floats, power: int = 1) -> Floats:
+    """Return the rows' sums of (weight to a power) times ``values``; a NaN with weight zero is ignored."""
+    own = np.where(weights.data != 0, values[weights.indices], 0)
+    known = np.isfinite(own)
+    total = _by_row(weights, np.where(known, weights.data**power * own, 0))
+    return total if known.all() else np.where(_by_row(weights, ~known) > 0, np.nan, total)
 
 
 def _ratio(part: Floats, whole: Floats) -> Floats:
