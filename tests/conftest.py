@@ -6,6 +6,7 @@ tests on real radiographs, which no public machine holds, may still be skipped.
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
 import shutil
@@ -21,6 +22,11 @@ from hypothesis import settings
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 NO_REAL_DATA = "real test data is not at"
+
+
+def pytest_collection_finish() -> None:
+    """Leave what collecting made out of all later garbage collections: it lives as long as the process."""
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

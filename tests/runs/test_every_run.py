@@ -24,7 +24,7 @@ from chexqa.eval.gallery.entries import asked_items
 from chexqa.eval.report import build, display, write
 from chexqa.eval.scoring import grade
 from chexqa.eval.scoring.grade import Graded
-from chexqa.eval.tables.all_tables import Group, all_tables
+from chexqa.eval.tables.all_tables import Group
 from chexqa.eval.tables.asked_items import remark
 from chexqa.eval.tables.run_diff import compare_runs
 from chexqa.files.terminal import PlainConsole
@@ -138,22 +138,26 @@ def made(bench: Path, server: str, tmp_path_factory: pytest.TempPathFactory) -> 
     return make
 
 
-def look(*folders: Path, partial: bool = False) -> tuple[Graded, Frames]:
-    """Grade runs and make all of the terminal's output and all of a report's files, but for the plots' pictures."""
+def look(*folders: Path, partial: bool = False) -> tuple[Graded, Frames, dict[str, bytes]]:
+    """Grade runs and make all of the terminal's output and all of a report's files, but for the plots' pictures.
+
+    Return the grades, the tables and the report's files.
+    """
     graded = grade.grade_folders(folders, allow_partial=partial)
-    frames = all_tables(graded)
+    group = Group(1, 1, graded)
+    frames = dict(group.tables)
     with (folders[0] / "shown.txt").open("w") as file:
         display.show(graded, frames, PlainConsole(file=file, width=300))
-    files = build.files(Group(1, 1, graded))
-    said = remark(graded)
+    files = build.files(group)
+    said, notice = remark(graded), write.file_notice(graded)
     assert (said is not None) == ('id="remark"' in files["index.html"].decode())
     for form in write.FORMS.values():
         for name, frame in frames.items():
-            form(name, frame, write.file_notice(graded))
+            form(name, frame, notice)
     write.to_json(write.summary(graded, frames))
     items = asked_items(graded.benchmark, graded.grades)
     assert len(index_of(files)["items"]) == len(items) == graded.grades["item_id"].n_unique()
-    return graded, frames
+    return graded, frames, files
 
 
 def alone(item: Item) -> set[str]:
@@ -188,15 +192,17 @@ def test_other_options_make_the_plain_run(made: Callable[..., Path], option: str
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("options", [("protocol", "blind", "overlay_only"), ("rotations", "repeats", "model_id"),
-                                     ("shard", "max_minutes")])  # fmt: skip
+@pytest.mark.parametrize("options", [
+    ("protocol", "blind", "overlay_only"), ("shard", "max_minutes"),
+    pytest.param(("rotations", "repeats", "model_id"), marks=pytest.mark.long),
+])  # fmt: skip
 def test_runs_of_all_items_stand_beside_a_plain_one(made: Callable[..., Path], options: tuple[str, ...]) -> None:
     plain = made(None)
     same = options[0] == "protocol"  # the same models, since the protocol tells the runs apart
     runs = {
         option: made(option, NAMES if same else (name,)) for option, name in zip(options, (*OTHERS, ""), strict=False)
     }
-    graded, frames = look(*runs.values(), plain, partial=True)
+    graded, frames, _ = look(*runs.values(), plain, partial=True)
     assert remark(graded) is None
     assert ("not_asked" in graded.grades["state"]) == ("shard" in options)
     assert (frames["without_radiograph"].height > 0) == same
@@ -208,10 +214,13 @@ def test_runs_of_all_items_stand_beside_a_plain_one(made: Callable[..., Path], o
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("options", [("limit", None), (None, "limit"), ("limit_per_path", "limit")])
+@pytest.mark.parametrize("options", [
+    ("limit_per_path", "limit"),
+    *(pytest.param(pair, marks=pytest.mark.long) for pair in [("limit", None), (None, "limit")]),
+])  # fmt: skip
 def test_runs_of_some_items_stand_beside_others(made: Callable[..., Path], options: tuple[str | None, ...]) -> None:
     folders = [made(option, names) for option, names in zip(options, (NAMES, OTHERS), strict=True)]
-    graded, frames = look(*folders)
+    graded, frames, _ = look(*folders)
     said = remark(graded)
     assert said is not None
     assert said.startswith("Models were asked different items (")
@@ -224,7 +233,7 @@ def test_runs_of_some_items_stand_beside_others(made: Callable[..., Path], optio
 
 @pytest.mark.usefixtures("quick")
 def test_protocols_with_other_items_are_told_apart(made: Callable[..., Path]) -> None:
-    graded, frames = look(made("limit"), made("protocol", NAMES), made("blind", NAMES))
+    graded, frames, _ = look(made("limit"), made("protocol", NAMES), made("blind", NAMES))
     said = remark(graded)
     assert said is not None
     assert "baseline/first (oracle_stated)" in said
@@ -238,7 +247,7 @@ def test_protocols_with_other_items_are_told_apart(made: Callable[..., Path]) ->
 @pytest.mark.usefixtures("quick")
 def test_what_a_trial_was_not_asked_is_not_shown_as_asked(made: Callable[..., Path], bench: Path) -> None:
     folder = made("limit")
-    graded, frames = look(folder)
+    graded, frames, files = look(folder)
     asked, whole = graded.grades["item_id"].n_unique(), len(graded.benchmark.items)
     assert asked < whole
     said = f"Only a part of the benchmark was asked: {asked} of {whole} items, from 2 cases."
@@ -246,7 +255,6 @@ def test_what_a_trial_was_not_asked_is_not_shown_as_asked(made: Callable[..., Pa
     assert said in printed(folder)
     assert write.summary(graded, frames)["notice"].endswith(said)
     assert said in write.FORMS["md"]("kinds", frames["kinds"], write.file_notice(graded)).decode()
-    files = build.files(Group(1, 1, graded))
     assert "Only 2 cases were asked, as a trial." in files["index.html"].decode()
     index = index_of(files)
     assert not any("-" in states for _, _, _, states, *_ in index["items"])
@@ -277,7 +285,7 @@ def test_references_are_those_of_the_items_asked(handmade: Handmade, tmp_path: P
     for number, limit in enumerate(("1", "3")):
         assert run(["eval", str(bench_folder), "--models", NAMES[number], "--limit", limit,
                     "-o", str(tmp_path / limit)]) == 0  # fmt: skip
-    graded, frames = look(tmp_path / "1", tmp_path / "3")
+    graded, frames, _ = look(tmp_path / "1", tmp_path / "3")
     chance = dict(frames["grid"].filter(pl.col("finding") == "effusion").select("model", "chance").rows())
     assert chance[NAMES[1]] == pytest.approx(7 / 3 / 64)
     assert chance[NAMES[0]] != chance[NAMES[1]]
@@ -298,7 +306,7 @@ def test_runs_with_hardly_a_turn(made: Callable[..., Path], tmp_path: Path) -> N
     shutil.copytree(made(None), folder)
     for number, path in enumerate(sorted((folder / "turns").glob("*.jsonl"))):
         path.write_text("".join(path.read_text().splitlines(keepends=True)[:number]))
-    graded, _ = look(folder, made("limit", OTHERS), partial=True)
+    graded, *_ = look(folder, made("limit", OTHERS), partial=True)
     states = graded.grades.filter(pl.col("model").is_in(NAMES))["state"].to_list()
     assert states.count("not_asked") == len(states) - 1
 
@@ -318,7 +326,9 @@ def one_not_compared(made: Handmade) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("fill", [only_grid, one_item, one_not_compared])
+@pytest.mark.parametrize("fill", [
+    only_grid, *(pytest.param(fill, marks=pytest.mark.long) for fill in (one_item, one_not_compared))
+])  # fmt: skip
 def test_small_benchmarks(handmade: Handmade, tmp_path: Path, fill: Callable[[Handmade], None]) -> None:
     fill(handmade)
     folder = str(handmade.write())
