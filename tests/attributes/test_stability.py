@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import shapes
 from plans import perception
+from rest_long import rest_long
 from scipy import ndimage
 
 from chexqa.generators.attributes import attribute_keys, stability
@@ -66,7 +67,7 @@ def compare(lesion: Mask, lungs: Lungs, name: str, seed: int) -> dict[str, bool]
     return fast
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", rest_long(RECIPES, keep=1))
 def test_drawn_cases_agree_with_the_slow_way(name: str) -> None:
     """Lungs and lesions of every kind, at the border too, some without a right lung, some lesions in pieces."""
     rng = np.random.default_rng(4)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from browser import playwright_api, serious, tab_in
+from handmade import Handmade, six_cases
 from logs import log
 from prediction_files import right, write
 
+from chexqa.cli import main
 from chexqa.cli.validate import validate
 from chexqa.contract import benchmark
 
 Cli = Callable[..., tuple[int, str, str]]
+pytestmark = pytest.mark.xdist_group("leaderboard")
 NAME = "<img src=x onerror=alert(1)> \u202eevil"
 
 
@@ -56,19 +60,25 @@ def test_answers_are_checked_without_the_key(cli: Cli, tiny_benchmark: Path, tmp
         assert (code, said in " ".join(err.split())) == (2, True), err
 
 
-@pytest.fixture
-def board(cli: Cli, tiny_benchmark: Path, tmp_path: Path) -> Path:
-    """A leaderboard with a hostile model that is a baseline's and answers 1 to all, and a file of right answers."""
-    cli("export", tiny_benchmark, "--no-key", "-o", tmp_path / "public")
-    run = log(tmp_path / "run", tmp_path / "public", model=NAME)
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what the fixture ``board`` copies, of a benchmark that equals the fixture ``tiny_benchmark``."""
+    home, bench = tmp_path_factory.mktemp("board"), six_cases(Handmade(tmp_path_factory.mktemp("bench")))
+    assert main.run(["export", str(bench), "--no-key", "-o", str(home / "public")]) == 0
+    run = log(home / "run", home / "public", model=NAME)
     record = (run / "run.json").read_text()
     (run / "run.json").write_text(record.replace("openai/m", "baseline/first"))
-    answers = write(tmp_path / "best.jsonl", right(tiny_benchmark))
+    answers = write(home / "best.jsonl", right(bench))
     for given, day, by in ((run, "2026-01-31", "=1+1"), (answers, "2026-02-01", "<b>b</b>")):
-        code, out, err = cli("leaderboard", "add", tmp_path / "board", given, "--benchmark", tiny_benchmark,
-                             "--date", day, "--by", by)  # fmt: skip
-        assert code == 0, err
-        assert "added 1 entry" in out
+        add = ["leaderboard", "add", str(home / "board"), str(given), "--benchmark", str(bench)]
+        assert main.run([*add, "--date", day, "--by", by]) == 0
+    return home
+
+
+@pytest.fixture
+def board(template: Path, tmp_path: Path) -> Path:
+    """A leaderboard with a hostile model that is a baseline's and answers 1 to all, and a file of right answers."""
+    shutil.copytree(template, tmp_path, dirs_exist_ok=True)
     return tmp_path / "board"
 
 

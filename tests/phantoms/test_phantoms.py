@@ -11,6 +11,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from rest_long import rest_long
 
 from chexqa.contract.findings import CHEXPERCEPT_FINDINGS, PHANTOM_FINDINGS
 from chexqa.files.errors import InputError
@@ -221,7 +222,7 @@ def test_effusion_fills_the_lowest_part_of_its_lung() -> None:
     assert min(sides["right_lung"], sides["left_lung"]) >= 3
 
 
-@pytest.mark.parametrize("finding", ["atelectasis", "consolidation", "effusion", "opacity", "pneumonia"])
+@pytest.mark.parametrize("finding", rest_long(["effusion", "opacity", "atelectasis", "consolidation", "pneumonia"]))
 def test_lesions_vary_in_side_and_size(finding: str) -> None:
     cases = [phantom(index, finding) for index in range(12)]
     areas = [float(case.lesion.mean()) for case in cases if case.lesion is not None]

@@ -19,6 +19,7 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
+from rest_long import rest_long
 
 from chexqa import question_banks
 from chexqa.chances import of_points
@@ -733,7 +734,9 @@ def test_a_picture_that_vanishes_on_the_way_stops_the_work_until_it_is_back(
     assert content(tmp_path / "out") == whole
 
 
-@pytest.mark.parametrize("damaged", ["a mask too small", "a mask of another size", "a mask that was not approved"])
+@pytest.mark.parametrize(
+    "damaged", rest_long(["a mask too small", "a mask that was not approved", "a mask of another size"])
+)
 def test_a_copy_of_a_picture_with_the_finding_is_never_without_it(made: Made, tmp_path: Path, damaged: str) -> None:
     cases = few(made, tmp_path / "cases", 6)
     records = [record for record in lines(cases / "cases.jsonl") if record["present"] and record["case_id"] != "lost"]

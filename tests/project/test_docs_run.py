@@ -341,10 +341,8 @@ def server(no_keys: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield url
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name if name == "README: three commands" else pytest.param(name, marks=pytest.mark.long) for name in SCENES],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("name", SCENES)
 def test_a_page_can_be_followed(
     name: str, made: Path, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from rest_long import rest_long
 from stored_replies import FILES, replies
 
 from chexqa.eval.prompts import answer_parser, parser_confidence
@@ -81,13 +82,15 @@ def test_the_last_statement_counts() -> None:
 
 @pytest.mark.parametrize(
     "suffix",
-    [
-        "\nConfidence: 2 %",
-        "\nConfidence — 80 %",
-        "\nConfidence: high (80 %)",
-        "\n\n**Confidence:** 0.9",
-        " (80 % confident)",
-    ],
+    rest_long(
+        [
+            "\nConfidence: 2 %",
+            " (80 % confident)",
+            "\nConfidence — 80 %",
+            "\nConfidence: high (80 %)",
+            "\n\n**Confidence:** 0.9",
+        ]
+    ),
 )
 def test_no_answer_is_read_otherwise_because_a_confidence_follows(suffix: str) -> None:
     for name in FILES:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 from browser import QUIET, Tab, serious, tab_in
 from handmade import Handmade
+from rest_long import rest_long
 from review_sheets import another_answer, answer_cells, fill, sheets_of, write_small
 
 from chexqa.contract import benchmark
@@ -98,17 +99,18 @@ def save(tab: Tab, path: Path) -> Path:
     return path / download.value.suggested_filename
 
 
-def test_a_hundred_rows_take_at_most_250_keys_and_no_mouse(hundred: Made, tab: Tab, tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", rest_long([20, 100], keep=1))
+def test_rows_take_at_most_five_keys_for_two_and_no_mouse(hundred: Made, tab: Tab, tmp_path: Path, count: int) -> None:
     rows = hundred.data("anna")["rows"]
     assert len(rows) >= 100
     page = tab.open(hundred.page("anna"))
     keys = 0
-    for _ in range(100):
+    for _ in range(count):
         page.wait_for_selector("body[data-shown]")
         keys += tab.press("a", "Enter")
-    assert keys <= 250
+    assert keys <= 2.5 * count
     said = hundred.take(save(tab, tmp_path), tmp_path / "verdicts.jsonl")
-    assert [verdict.verdict for verdict in said] == ["accept"] * 100
+    assert [verdict.verdict for verdict in said] == ["accept"] * count
     assert page.evaluate("window.stolen") is None
     assert HOSTILE.replace("\u202e", "") in page.title().replace("\u202e", "")
     assert page.locator("img[src=x]").count() == 0
@@ -360,6 +362,7 @@ def test_two_tabs_from_disk_lose_nothing_and_a_chosen_file_is_written_again(made
     assert json.loads(other.evaluate("window.written[0]"))["page"] == "anna-2"
 
 
+@pytest.mark.long
 def test_a_killed_browser_has_every_row(made: Made, playwright: Any, chromium: str, tmp_path: Path) -> None:
     def start() -> Any:
         return playwright.chromium.launch_persistent_context(

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from review_sheets import answer_cells, as_reviewer, fill_all, write_small
 
+from chexqa.cli.main import run
 from chexqa.contract import benchmark
 from chexqa.contract.items import Answer, Item
 from chexqa.eval.report.display_readers import reader_differences
@@ -20,7 +21,7 @@ from chexqa.eval.tables.all_tables import all_tables
 from chexqa.review import columns
 
 Cli = Callable[..., tuple[int, str, str]]
-pytestmark = pytest.mark.usefixtures("quick")
+pytestmark = [pytest.mark.usefixtures("quick"), pytest.mark.xdist_group("reader_study")]
 
 
 def knows(item: Item, key: Answer) -> dict[str, str]:
@@ -32,22 +33,26 @@ def errs(item: Item, key: Answer) -> dict[str, str]:
     return answer_cells(item, wrong, columns.ANSWER) if item.kind in ("detection", "severity") else knows(item, key)
 
 
-@pytest.fixture
-def studied(tmp_path: Path, cli: Cli) -> Path:
-    """A folder with a benchmark, a study of three of its five cases by two readers, and a run of two baselines."""
-    bench = benchmark.load(write_small(tmp_path / "bench"))
-    study = tmp_path / "study"
-    code, out, _ = cli("review", "export", bench.folder, "-o", study, "--reviewers", "anna,ben", "--blind-answers",
-                       "--sample", "3")  # fmt: skip
-    assert code == 0
-    told = "With 3 cases of 3 patients, the 95 % interval of a reader's share of right answers will be about ± 37"
-    assert f"{told} percentage points." in out
+DEAL = ("--reviewers", "anna,ben", "--blind-answers", "--sample", "3")
+
+
+@pytest.fixture(scope="module")
+def studied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a benchmark, a study of three of its five cases by two readers, and a run of two baselines.
+
+    Tests put other folders beside them and change none.
+    """
+    home = tmp_path_factory.mktemp("studied")
+    bench = benchmark.load(write_small(home / "bench"))
+    study = home / "study"
+    assert run(["review", "export", str(bench.folder), "-o", str(study), *DEAL]) == 0
     fill_all(study, "anna-reader", as_reviewer(bench, knows))
     fill_all(study, "ben-reader", as_reviewer(bench, errs))
-    assert cli("review", "import", study)[0] == 0
+    assert run(["review", "import", str(study)]) == 0
     models = "baseline/oracle,baseline/chance"
-    assert cli("eval", bench.folder, "--models", models, "--protocol", "end_to_end", "-o", tmp_path / "run")[0] == 0
-    return tmp_path
+    asked = ["eval", str(bench.folder), "--models", models, "--protocol", "end_to_end", "-o", str(home / "run")]
+    assert run(asked) == 0
+    return home
 
 
 def headline(study: dict[str, pl.DataFrame]) -> dict[str, dict[str, Any]]:
@@ -111,8 +116,10 @@ def test_a_reader_who_has_not_finished_has_no_numbers_and_the_others_keep_theirs
     bench = benchmark.load(studied / "bench")
     done = {row: cells for row, cells in _rows(bench, studied).items() if row.endswith("detection")}
     study = studied / "again"
-    assert cli("review", "export", bench.folder, "-o", study, "--reviewers", "anna,ben", "--blind-answers",
-               "--sample", "3")[0] == 0  # fmt: skip
+    code, out, _ = cli("review", "export", bench.folder, "-o", study, *DEAL)
+    assert code == 0
+    told = "With 3 cases of 3 patients, the 95 % interval of a reader's share of right answers will be about ± 37"
+    assert f"{told} percentage points." in out
     fill_all(study, "anna-reader", as_reviewer(bench, knows))
     fill_all(study, "ben-reader", lambda row: done.get(row, {}))
     assert cli("review", "import", study)[0] == 0

@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 from handmade import Handmade
+from rest_long import rest_long
 from small_server import recorder
 
 from chexqa.cli.main import run
@@ -192,10 +193,10 @@ def test_other_options_make_the_plain_run(made: Callable[..., Path], option: str
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("options", [
-    ("protocol", "blind", "overlay_only"), ("shard", "max_minutes"),
-    pytest.param(("rotations", "repeats", "model_id"), marks=pytest.mark.long),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    rest_long([("protocol", "blind", "overlay_only"), ("shard", "max_minutes"), ("rotations", "repeats", "model_id")]),
+)
 def test_runs_of_all_items_stand_beside_a_plain_one(made: Callable[..., Path], options: tuple[str, ...]) -> None:
     plain = made(None)
     same = options[0] == "protocol"  # the same models, since the protocol tells the runs apart
@@ -214,10 +215,7 @@ def test_runs_of_all_items_stand_beside_a_plain_one(made: Callable[..., Path], o
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("options", [
-    ("limit_per_path", "limit"),
-    *(pytest.param(pair, marks=pytest.mark.long) for pair in [("limit", None), (None, "limit")]),
-])  # fmt: skip
+@pytest.mark.parametrize("options", rest_long([("limit_per_path", "limit"), ("limit", None), (None, "limit")], keep=1))
 def test_runs_of_some_items_stand_beside_others(made: Callable[..., Path], options: tuple[str | None, ...]) -> None:
     folders = [made(option, names) for option, names in zip(options, (NAMES, OTHERS), strict=True)]
     graded, frames, _ = look(*folders)
@@ -326,9 +324,7 @@ def one_not_compared(made: Handmade) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("fill", [
-    only_grid, *(pytest.param(fill, marks=pytest.mark.long) for fill in (one_item, one_not_compared))
-])  # fmt: skip
+@pytest.mark.parametrize("fill", rest_long([only_grid, one_item, one_not_compared], keep=1))
 def test_small_benchmarks(handmade: Handmade, tmp_path: Path, fill: Callable[[Handmade], None]) -> None:
     fill(handmade)
     folder = str(handmade.write())

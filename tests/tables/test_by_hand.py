@@ -34,6 +34,7 @@ from chexqa.eval.scoring import grade, intervals
 from chexqa.eval.tables.all_tables import all_tables
 
 WHO = {"model": "m", "protocol": "end_to_end", "unfinished": 0}
+pytestmark = pytest.mark.xdist_group("by_hand")
 EMPTY = {"plan", "pairs", "contrast", "decided", "protocols", "rankings", "subgroups", "without_radiograph",
          "rotations", "agreement", "contradictions", "contested", "published", "random_readers", "powered",
          "second_reader", "confidence", "confidence_bins", "confidence_curve", "abstention", "differences"}  # fmt: skip
@@ -86,9 +87,10 @@ def columns_of(number: Number | None, name: str) -> dict[str, float | None]:
     return number.columns(name) if number else dict.fromkeys(f"{name}{end}" for end in SPREAD)
 
 
-@pytest.fixture
-def tables(handmade: Handmade, monkeypatch: pytest.MonkeyPatch) -> dict[str, pl.DataFrame]:
-    monkeypatch.setattr(intervals, "LEAST_CLUSTERS", 2)  # four patients have no intervals otherwise
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pl.DataFrame]:
+    """All tables of the run; no test changes one."""
+    handmade = Handmade(tmp_path_factory.mktemp("by_hand"))
     handmade.case("a", "effusion", "lesion_free", patient="p1", detection=(2,))
     b = handmade.case("b", "effusion", "revision_free", patient="p2", contour_evaluation=(2,), location=(1, 3),
                       grid=(10, 11))  # fmt: skip
@@ -98,7 +100,9 @@ def tables(handmade: Handmade, monkeypatch: pytest.MonkeyPatch) -> dict[str, pl.
     bench = benchmark.load(handmade.write())
     turns = said(bench, {f"{c}/detection": (), f"{d}/detection": "refused", f"{b}/location": (1,),
                          f"{e}/location": (1, 2), f"{e}/severity": (2,), f"{b}/grid_cell": (12,)})  # fmt: skip
-    return all_tables(grade.grade_runs(bench, [run(turns)]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(intervals, "LEAST_CLUSTERS", 2)  # four patients have no intervals otherwise
+        return all_tables(grade.grade_runs(bench, [run(turns)]))
 
 
 def check(table: pl.DataFrame, rows: list[dict[str, Any]], **shared: Any) -> None:
