@@ -14,7 +14,8 @@ from scipy import sparse
 from chexqa.eval.place_results.frame_proofs import ACCEPTED, frame_proofs
 from chexqa.eval.place_results.guessers import place_references
 from chexqa.eval.place_results.place_rows import place_kinds, place_rows
-from chexqa.eval.places.coordinate_systems import BOXES
+from chexqa.eval.places.coordinate_systems import BOXES as OF_BOXES
+from chexqa.eval.places.score import BOX, BOXES, LOOSE
 from chexqa.eval.scoring.intervals import Estimates, Groups, proportion
 from chexqa.eval.scoring.outcomes import ANSWERED
 from chexqa.eval.scoring.sample import WEIGHT, WHO, ScoredSample, mask_incomplete, mean_by, ordered
@@ -23,9 +24,10 @@ MACRO = "mean of findings"
 BY = [*WHO, "kind", "finding"]
 NUMBERS = ("net", "right_present", "placed_absent")
 _SHARES = ("misplaced", "missed", "unread")
-_MEANS = ("iou", "dice", "precision", "recall", "f1_30", "f1_50")
+_MEANS = ("iou", "dice", "precision", "recall", "f1_10", "f1_30", "f1_50")
+_REACHED = {f"iou_{100 * least:.0f}": least for least in (LOOSE, BOXES, BOX)}
 _CHANCES = ("chance_uniform", "chance_average_map")
-_COLUMNS = (*_SHARES, *_MEANS, "distance", "ratio_error", *_CHANCES)
+_COLUMNS = (*_SHARES, *_MEANS, *_REACHED, "distance", "ratio_error", *_CHANCES)
 
 
 def places(study: ScoredSample) -> pl.DataFrame:
@@ -36,7 +38,7 @@ def places(study: ScoredSample) -> pl.DataFrame:
     - ``right_present``: share of present findings with a right place; ``placed_absent``: share of absent findings with
       a place; ``net``: their difference. These three have intervals.
     - Over present findings: ``misplaced``, ``missed`` (answered "nowhere"), ``unread`` (shares); ``iou, dice,
-      precision, recall, f1_30, f1_50`` (means; 0 without a place).
+      precision, recall, f1_10, f1_30, f1_50`` (means; 0 without a place), and ``iou_10, iou_30, iou_50`` (shares).
     - Over answered places: ``distance`` (mean in pixels) and ``ratio_error`` (mean).
     - ``chance_uniform, chance_average_map``: scores of guessing.
     - ``frame``: the verdict on the model's coordinate system. If it is not proved, the model has no scores.
@@ -117,6 +119,12 @@ def _facts(rows: pl.DataFrame, by: list[str]) -> pl.DataFrame:
             .alias(name)
             for name in _MEANS
         ),
+        *(
+            pl.when(pl.col("iou").is_not_null().any())
+            .then(share((pl.col("iou") >= least).fill_null(False)))
+            .alias(name)
+            for name, least in _REACHED.items()
+        ),
         average(pl.col("distance"), present).alias("distance"),
         average(pl.col("error").abs(), present).alias("ratio_error"),
         (place_rate * average(pl.col("uniform"), present)).alias("chance_uniform"),
@@ -137,7 +145,9 @@ def _proved(study: ScoredSample, table: pl.DataFrame) -> pl.DataFrame:
 
     The rows of models whose coordinate system is not proved have no numbers.
     """
-    forms = {name: "box" if study.benchmark.kinds[name].form.name in BOXES else "point" for name in place_kinds(study)}
+    forms = {
+        name: "box" if study.benchmark.kinds[name].form.name in OF_BOXES else "point" for name in place_kinds(study)
+    }
     proofs = frame_proofs(study).select(*WHO, "form", pl.col("proof").alias("frame"))
     joined = table.with_columns(pl.col("kind").replace_strict(forms, return_dtype=pl.String).alias("form")).join(
         proofs, on=[*WHO, "form"], how="left", maintain_order="left"

@@ -11,23 +11,25 @@ from scipy.optimize import linear_sum_assignment
 
 from chexqa.eval.places.coordinate_systems import Shape
 from chexqa.eval.places.target import Box, Target
-from chexqa.imaging.masks import dice, window
+from chexqa.imaging.masks import dice, iou, window
 from chexqa.imaging.read import Mask
 
 # Limits of a right place: the least IoU of one box, the least IoU of each of several boxes, the least Dice of an
 # outline, and the largest error of a cardiothoracic ratio.
 BOX, BOXES, OUTLINE, RATIO = 0.5, 0.3, 0.5, 0.03
+# The least IoU at which a place counts as near the finding; no answer is right by it.
+LOOSE = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlaceScore:
     """Scores of one answered place; a score that does not apply to the answer form is None.
 
-    ``iou`` compares a box with the finding's box.
+    ``iou`` compares a box with the finding's box, and an outline with the mask.
     ``dice`` compares an outline with the mask.
     ``distance`` is the mean distance between the borders of outline and mask, in pixels.
     ``precision`` and ``recall`` are the shares of boxes that are matched one to one with an IoU of at least 0.3.
-    ``f1_30`` and ``f1_50`` are F1 at an IoU of 0.3 and 0.5.
+    ``f1_10``, ``f1_30`` and ``f1_50`` are F1 at an IoU of 0.1, 0.3 and 0.5.
     ``error`` is the answered cardiothoracic ratio minus the true one.
     """
 
@@ -37,6 +39,7 @@ class PlaceScore:
     distance: float | None = None
     precision: float | None = None
     recall: float | None = None
+    f1_10: float | None = None
     f1_30: float | None = None
     f1_50: float | None = None
     error: float | None = None
@@ -87,11 +90,11 @@ def matches(boxes: Sequence[Box], wanted: Sequence[Box], least: float) -> int:
 
 
 def _matched(boxes: Sequence[Box], wanted: Sequence[Box]) -> PlaceScore:
-    low, high = (matches(boxes, wanted, least) for least in (BOXES, BOX))
+    lowest, low, high = (matches(boxes, wanted, least) for least in (LOOSE, BOXES, BOX))
     total = len(boxes) + len(wanted)
     return PlaceScore(
         right=low == len(boxes) == len(wanted), precision=low / len(boxes), recall=low / len(wanted),
-        f1_30=2 * low / total, f1_50=2 * high / total,
+        f1_10=2 * lowest / total, f1_30=2 * low / total, f1_50=2 * high / total,
     )  # fmt: skip
 
 
@@ -116,7 +119,8 @@ def filled(shapes: Sequence[Shape], size: tuple[int, ...]) -> Mask:
 
 def _outlined(drawn: Mask, mask: Mask) -> PlaceScore:
     overlap = dice(drawn, mask)
-    return PlaceScore(right=overlap >= OUTLINE, dice=overlap, distance=surface_distance(drawn, mask))
+    distance = surface_distance(drawn, mask)
+    return PlaceScore(right=overlap >= OUTLINE, iou=iou(drawn, mask), dice=overlap, distance=distance)
 
 
 def surface_distance(one: Mask, other: Mask) -> float | None:

@@ -70,6 +70,9 @@ def test_the_oracle_is_always_right_and_always_nowhere_is_worth_nothing(places: 
     assert of(places, "oracle").filter(kind="heart_width")["right_present"].to_list() == [1.0]
     assert set(oracle["iou"].drop_nulls()) == {1.0}
     assert oracle["dice"].drop_nulls().min() == 1.0
+    for name in ("iou_10", "iou_30", "iou_50"):
+        assert set(oracle.filter(pl.col("kind").is_in(["box_around", "outline_of"]))[name]) == {1.0}
+        assert set(oracle.filter(pl.col("kind").is_in(["point_at", "boxes_around"]))[name]) == {None}
     never = of(places, "blind-prior").filter(pl.col("kind") != "heart_width")
     assert set(never["net"]) == {0.0}
     assert set(never["missed"]) == {1.0}
@@ -217,7 +220,7 @@ def test_places_leave_and_return_as_predictions(
     assert set(back["place_frames"]["proof"]) == {"proved"}
     assert back["places"].select("kind", "finding", "net").equals(here["places"].select("kind", "finding", "net"))
     point = next(item.item_id for item in bench.items if item.kind == "point_at")
-    for place, message in (([[1, 2, 3, 4]], "asks for a point"), ([[1]], "minItems: 2")):
+    for place, message in (([[1, 2, 3, 4]], "asks for a point"), ([[1]], "2 or more entries")):
         file.write_text(json.dumps({"item_id": point, "place": place}) + "\n")
         with pytest.raises(InputError, match=message):
             chexqa.grade(file, benchmark=bench)

@@ -63,6 +63,9 @@ def test_several_boxes_are_matched_one_to_one() -> None:
     assert score("boxes", [other, one], target).right
     doubled = score("boxes", [one, one], target)
     assert (doubled.right, doubled.precision, doubled.recall, doubled.f1_30) == (False, 0.5, 0.5, 0.5)
+    x, y, right, bottom = one
+    loose = score("boxes", [(x, y, right, y + 0.2 * (bottom - y)), other], target)
+    assert (loose.right, loose.f1_10, loose.f1_30) == (False, 1.0, 0.5)
     missed = score("boxes", [one], target)
     assert (missed.right, missed.precision, missed.recall) == (False, 1.0, 0.5)
 
@@ -97,7 +100,7 @@ def test_an_outline_is_compared_by_its_pixels_and_by_its_border() -> None:
     exact = score("outline", target.outlines, target)
     assert (exact.right, exact.dice, exact.distance) == (True, 1.0, 0.0)
     shifted = score("outline", [(70, 60, 110, 60, 110, 100, 70, 100)], target)
-    assert shifted.dice == pytest.approx(0.75, abs=1e-9)
+    assert (shifted.iou, shifted.dice) == (pytest.approx(0.6, abs=1e-9), pytest.approx(0.75, abs=1e-9))
     both = score("outline", [(60, 60, 80, 60, 80, 100, 60, 100), (80, 60, 100, 60, 100, 100, 80, 100)], target)
     assert both.dice == pytest.approx(1.0)
 
