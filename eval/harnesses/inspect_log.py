@@ -75,6 +75,7 @@ def import_log(path: Path, benchmark_folder: Path, out: Path, model: str | None 
 
 def _read(path: Path, **options: Any) -> Any:
     try:
+        from inspect_ai import __version__
         from inspect_ai.log import read_eval_log
     except ImportError:
         raise InputError(
@@ -84,7 +85,10 @@ def _read(path: Path, **options: Any) -> Any:
         return read_eval_log(str(real(path)), **options)
     except Exception as error:
         words = str(error).partition("\n")[0][:200]
-        raise InputError(f"{path}: is not a log of Inspect ({type(error).__name__}: {words}).") from None
+        raise InputError(
+            f"{path}: is not a log of Inspect, or is of a newer version than the one installed, {__version__} "
+            f"({type(error).__name__}: {words})."
+        ) from None
 
 
 def _turns(path: Path, bench: Benchmark, name: str, about: Record) -> Iterator[Turn]:

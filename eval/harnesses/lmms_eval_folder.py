@@ -2,7 +2,7 @@
 
 ``chexqa.yaml`` is the task, ``utils.py`` names the functions of :mod:`chexqa.eval.harnesses.alone`, and ``data`` has
 the rows as Parquet. chexqa's tests load the folder with a loader that follows lmms-eval's documented fields. lmms-eval
-0.7.3 itself was run by hand, with a model that gives one constant reply.
+0.7.3 itself was run by hand, with its model class for OpenAI-compatible servers.
 """
 
 from __future__ import annotations

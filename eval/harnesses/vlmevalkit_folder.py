@@ -29,7 +29,7 @@ COLUMNS = ("index", "item_id", "case_id", "cluster", "image_path", "question", "
 _PLACE = "<ImageHere>"  # where VLMEvalKit's class for conversations puts the next picture
 _LAUNCHER = '''"""Run VLMEvalKit on this benchmark: python run_chexqa.py --model MODEL, with VLMEvalKit's other options.
 
-VLMEvalKit (installed from its checkout) and chexqa are needed in the same environment. --data NAME chooses one of the
+VLMEvalKit and chexqa are needed in the same environment. --data NAME chooses one of the
 two datasets below; without it, every item is asked alone.
 """
 
@@ -70,7 +70,9 @@ for one in (ChexqaItems, ChexqaCases):
     vlmeval.dataset.DATASET_CLASSES.insert(0, one)
 
 if __name__ == "__main__":
-    harness = Path(vlmeval.__file__).parents[1] / "run.py"
+    package = Path(vlmeval.__file__).parent
+    beside, inside = package.parent / "run.py", package / "run.py"  # in a checkout, and in an installed package
+    harness = beside if beside.exists() else inside
     chosen = [] if "--data" in sys.argv else ["--data", "NAME"]
     sys.argv = [str(harness), *chosen, *sys.argv[1:]]
     sys.path.insert(0, str(harness.parent))

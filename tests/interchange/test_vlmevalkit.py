@@ -95,6 +95,22 @@ def datasets(folder: Path, harness: ModuleType) -> list[Any]:
     return sorted(made, key=lambda one: one.TYPE == "MT")
 
 
+@pytest.mark.parametrize("place", ["run.py", "vlmeval/run.py"], ids=["checkout", "package"])
+def test_the_launcher_starts_the_harness_s_own_program_with_the_options_given(
+    place: str, tiny_benchmark: Path, tmp_path: Path, cli: Cli, harness: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cli("export", tiny_benchmark, "--format", "vlmevalkit", "-o", tmp_path / "out")[0] == 0
+    (tmp_path / "vlmeval").mkdir()
+    (tmp_path / place).write_text("import sys, vlmeval\nvlmeval.started = sys.argv[1:]\n")
+    module = sys.modules["vlmeval"]
+    module.__file__ = str(tmp_path / "vlmeval" / "__init__.py")
+    monkeypatch.setattr(sys, "argv", ["run_chexqa.py", "--model", "some_model"])
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    runpy.run_path(str(tmp_path / "out" / "run_chexqa.py"), run_name="__main__")
+    (name,) = harness.DATASET_CLASSES[-1].DATASET_URL
+    assert module.started == ["--data", name, "--model", "some_model"]  # type: ignore[attr-defined]
+
+
 def results(folder: Path, dataset: Any, replies: list[Any], form: str = "json") -> Path:
     """The file that VLMEvalKit writes of a model's replies."""
     frame = dataset.data.copy()
