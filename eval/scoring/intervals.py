@@ -174,10 +174,10 @@ class Estimates:
         fewest = np.array([self.fewest[entry].min() if len(entry) else 0 for entry in used], np.int64)
         influence = weights @ self._influence()
         made = self.makeup.sum(size, _row_sums(influence, 2))
-        up, down = (size + weights) / 2, (size - weights) / 2
-        positive = np.isfinite(made.scale) & (_row_sums(down) == 0)
+        positive = np.isfinite(made.scale) & (_by_row(weights, weights.data < 0) == 0)
         if positive.all():
             return _estimates(value, *made.distances(value, members), influence, members, fewest, made)
+        up, down = (size + weights) / 2, (size - weights) / 2
 
         def squares(own: Floats, other: Floats) -> Floats:
             return _weighted(up, own, power=2) + _weighted(down, other, power=2)
@@ -371,7 +371,7 @@ def _row_sums(table: sparse.csr_matrix, power: int = 1) -> Floats:
     return _by_row(table, table.data**power)
 
 
-def _by_row(table: sparse.csr_matrix, values: Floats) -> Floats:
+def _by_row(table: sparse.csr_matrix, values: npt.NDArray[Any]) -> Floats:
     """Return the sums of ``values``, one for each stored entry of ``table``, over its rows.
 
     This works on the arrays of the table, because operations between small tables take far longer.

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 from logs import log
+from rest_long import rest_long
 from rich.console import Console
 from rich.table import Table
 
@@ -318,7 +319,7 @@ def test_a_report_replaces_its_own_files_and_no_others(phantom_run: Path, tmp_pa
     assert [path.name for path in other.rglob("*")] == ["tables", "grid.csv"]
 
 
-@pytest.mark.parametrize("command", ["grade", "report"])
+@pytest.mark.parametrize("command", rest_long(["grade", "report"], keep=1))
 def test_a_report_of_other_runs_is_replaced_only_when_asked(
     cli: Cli, phantom_run: Path, tiny_benchmark: Path, tmp_path: Path, quick: None, command: str
 ) -> None:

@@ -898,6 +898,7 @@ XLSX = "xlsx:Calc MS Excel 2007 XML"
 EVERY_TAB_AS_CSV = "csv:Text - txt - csv (StarCalc):44,34,76,1,,0,false,true,false,false,false,-1"
 
 
+@pytest.mark.long
 def test_libreoffice_keeps_every_verdict_in_xlsx_ods_and_csv(dealt: Dealt, filled: list[Path], tmp_path: Path) -> None:
     """Its own xlsx of a filled and a sorted sheet, its ods made xlsx again, and its csv of every tab."""
     paths = filled[:2]
