@@ -18,7 +18,7 @@ from chexqa.contract.benchmark import SKIPPED
 from chexqa.contract.items import PATHS
 from chexqa.files.jsonio import Record, dump, read_jsonl
 from chexqa.files.say import say, say_json
-from chexqa.files.terminal import PHANTOM_NOTICE, console, messages, plural, progress
+from chexqa.files.terminal import PHANTOM_NOTICE, console, loading, messages, plural, progress
 
 if TYPE_CHECKING:
     from chexqa.generators.pipeline.job import GenerationJob, Original
@@ -125,17 +125,23 @@ def _make(
     dask: str | None, as_json: bool, after: str,
 ) -> None:  # fmt: skip
     """Make a benchmark and print its contents; ``after`` is the command to run next."""
-    from chexqa.generators.pipeline import generate_benchmark
-    from chexqa.generators.pipeline.executors import WorkerConfig
-
     with ExitStack() as stack:
+        start = stack.enter_context(ExitStack())
+        start.enter_context(loading(cases))
+        from chexqa.generators.pipeline import generate_benchmark
+        from chexqa.generators.pipeline.executors import WorkerConfig
+
+        def bar(label: str, total: int) -> Callable[[], None]:
+            start.close()  # the first bar takes the place of the line
+            return stack.enter_context(progress(label, total))
+
         about = generate_benchmark.generate(
             cases,
             out,
             job,
             image_root=image_root,
             workers=WorkerConfig(workers, dask),
-            progress=lambda label, total: stack.enter_context(progress(label, total)),
+            progress=bar,
             original=original,
         )
     if as_json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -60,6 +60,14 @@ def console() -> Console:
 def messages() -> Console:
     """Return the console for progress and remarks, on standard error."""
     return PlainConsole(stderr=True)
+
+
+@contextmanager
+def loading(what: object) -> Iterator[None]:
+    """Show ``loading …`` on standard error while a block runs, if that is a terminal; the line goes at the end."""
+    err = messages()
+    with err.status(f"loading {what} …") if err.is_terminal else nullcontext():
+        yield
 
 
 @contextmanager

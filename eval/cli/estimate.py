@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from chexqa.eval.scoring.grade import MARGIN
 from chexqa.eval.stress import cells
 from chexqa.files.errors import InputError
 from chexqa.files.say import say, say_json
-from chexqa.files.terminal import console, duration, messages, plural, progress
+from chexqa.files.terminal import Name, console, duration, messages, plural, progress
 from chexqa.generators.interventions import altered_items
 
 _COUNT = click.IntRange(1, 1_000_000_000_000)
@@ -91,6 +91,8 @@ _PATH = click.Path(path_type=Path)
 def command(bench: Path, names: str | None, models_file: Path | None, as_json: bool, **given: Any) -> None:
     """Estimate what a run over the benchmark BENCH would ask and cost, for each protocol and model.
 
+    Several protocols are one table; a single one has more columns.
+
     Calls and pictures are counted from the real conversations. Tokens are estimated: one token for four characters of
     text, the provider's count for a picture, and a guess for a reply. A cost is unknown if the price, the tokens of a
     picture or the tokens of a reply are unknown; the last lines say which field of a models file is missing. The time
@@ -123,25 +125,36 @@ def command(bench: Path, names: str | None, models_file: Path | None, as_json: b
         ]  # fmt: skip
         say_json(json.dumps(records, indent=2))
         return
-    for load, rows in found:
-        _show(load, rows)
-        console().print(_time(load, given), soft_wrap=True)
-        console().print()
+    if len(found) == 1:
+        _show(*found[0])
+    else:
+        _show_protocols(found)
+    _show_costs(found)
+    console().print(_time([load for load, _ in found], given), soft_wrap=True)
+    console().print()
     if loaded.answers is not None:
         items = subset.chosen(loaded, given["limit"], given["limit_per_path"])
         console().print(_apart(design.resolutions(asked_items(loaded, items), _SMALL, Assumptions())), soft_wrap=True)
 
 
-def _time(load: Work, given: Mapping[str, Any]) -> str:
-    """Return a sentence on the duration of a run; without ``--seconds`` the sentence assumes 1 s for each reply."""
+def _time(loads: Sequence[Work], given: Mapping[str, Any]) -> str:
+    """Return a sentence on the duration of a run; without ``--seconds`` the sentence assumes 1 s for each reply.
+
+    Protocols of different durations are named.
+    """
     if given["batch"]:
         return "Time: a batch endpoint may need hours for each question of a conversation, one question after another."
     at_once = f"{plural(given['concurrency'], 'conversation')} at once"
+    each = [duration(load.seconds(given["seconds"] or 1, given["concurrency"])) for load in loads]
+    told = each[0] if len(set(each)) == 1 else _by_protocol(loads, each)
     if given["seconds"] is None:
-        each = duration(load.seconds(1, given["concurrency"]))
-        return f"Time: {each} if a reply takes 1 s, with {at_once}; give the real time with --seconds."
-    told = duration(load.seconds(given["seconds"], given["concurrency"]))
+        return f"Time: {told} if a reply takes 1 s, with {at_once}; give the real time with --seconds."
     return f"Time: {told} for each model, at {given['seconds']:g} s a reply and {at_once}."
+
+
+def _by_protocol(loads: Sequence[Work], each: Sequence[str]) -> str:
+    """Return texts as one list, each with its protocol."""
+    return ", ".join(f"{text} ({load.protocol})" for load, text in zip(loads, each, strict=True))
 
 
 def _possible(loaded: Benchmark) -> list[protocols.Protocol]:
@@ -163,11 +176,9 @@ def _show(load: Work, rows: list[Estimate]) -> None:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("calls over limits")
     for row in rows:
-        too = [f"{row.too_long:,} too long"] * bool(row.too_long)
-        too += [f"{row.too_many_images:,} with too many pictures"] * bool(row.too_many_images)
         cells = (_millions(row.input_tokens), _millions(row.image_tokens), _millions(row.output_tokens))
         dollars = "unknown" if row.cost_usd is None else f"{row.cost_usd:,.2f}"
-        table.add_row(row.model, *cells, dollars, ", ".join(too))
+        table.add_row(row.model, *cells, dollars, _over_limits(row))
     out = console()
     out.print(
         f"{load.protocol}: {plural(load.calls, 'call')} in {plural(load.conversations, 'conversation')}, "
@@ -175,11 +186,46 @@ def _show(load: Work, rows: list[Estimate]) -> None:
         soft_wrap=True,
     )  # fmt: skip
     out.print(table)
-    known = [row.cost_usd for row in rows if row.cost_usd is not None]
-    unknown = len(rows) - len(known)
-    if known:
+
+
+def _show_protocols(found: Sequence[tuple[Work, list[Estimate]]]) -> None:
+    """Print the estimates for several protocols as one table."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), collapse_padding=True)
+    table.add_column("protocol", no_wrap=True)
+    table.add_column("model", overflow="fold")
+    for name in ("calls", "pictures", "M tokens\nin", "M out", "dollars"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for load, rows in found:
+        for row in rows:
+            dollars = "unknown" if row.cost_usd is None else f"{row.cost_usd:,.2f}"
+            table.add_row(load.protocol, Name(row.model), f"{load.calls:,}", f"{load.images:,}",
+                          _millions(row.input_tokens), _millions(row.output_tokens), dollars)  # fmt: skip
+    console().print(table)
+    for load, rows in found:
+        for row in rows:
+            if row.too_long or row.too_many_images:
+                console().print(f"{row.model}, {load.protocol}: {_over_limits(row)}.", soft_wrap=True)
+
+
+def _over_limits(row: Estimate) -> str:
+    """Return how many calls a model cannot take, in words; empty if it can take all."""
+    too = [f"{row.too_long:,} too long"] * bool(row.too_long)
+    return ", ".join(too + [f"{row.too_many_images:,} with too many pictures"] * bool(row.too_many_images))
+
+
+def _show_costs(found: Sequence[tuple[Work, list[Estimate]]]) -> None:
+    """Print the total cost, by protocol if there are several, and the fields that a model's cost needs."""
+    out = console()
+    totals = []
+    for load, rows in found:
+        known = [row.cost_usd for row in rows if row.cost_usd is not None]
+        totals += [(load, f"${sum(known):,.2f}")] if known else []
+    rows = found[0][1]
+    unknown = sum(row.cost_usd is None for row in rows)
+    if totals:
+        told = totals[0][1] if len(found) == 1 else _by_protocol(*map(list, zip(*totals, strict=True)))
         more = f", without {plural(unknown, 'model')} of unknown cost" if unknown else ""
-        out.print(f"Total cost: ${sum(known):,.2f}{more}.", soft_wrap=True)
+        out.print(f"Total cost: {told}{more}.", soft_wrap=True)
     for row in rows:
         if row.lacking:
             fields = " and ".join(", ".join(row.lacking).rsplit(", ", 1))

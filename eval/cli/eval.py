@@ -34,7 +34,7 @@ from chexqa.eval.stress.wordings import WORDING
 from chexqa.files.errors import InputError, PendingError, UnfinishedError
 from chexqa.files.jsonio import Record
 from chexqa.files.say import say, say_json
-from chexqa.files.terminal import console, messages, plural
+from chexqa.files.terminal import console, loading, messages, plural
 from chexqa.generators.interventions import altered_items
 
 _COUNT = click.IntRange(1, 1_000_000_000_000)
@@ -159,12 +159,14 @@ def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, 
         raise InputError("the run has no folder; give one as -o RUN.")
     rule = _rule(given)
     chosen = set_up(_choose(given), given)
+    protocols.named(given["protocol"])
+    with loading(bench):
+        loaded = benchmark.load(bench)
     if dry is not None:
-        _say_dry(dry_run.write(_order(benchmark.load(bench), chosen, dry, given, rule), dry), dry)
+        _say_dry(dry_run.write(_order(loaded, chosen, dry, given, rule), dry), dry)
         return
     assert folder is not None
-    protocols.named(given["protocol"])
-    _conclude(ask(benchmark.load(bench), chosen, folder, given), folder, as_json)
+    _conclude(ask(loaded, chosen, folder, given), folder, as_json)
 
 
 def set_up(chosen: list[Model], given: dict[str, Any]) -> list[Model]:

@@ -142,7 +142,7 @@ def report(
 
     The page is DIR/index.html and opens from disk. Tables are CSV, Parquet, Markdown and LaTeX, plots SVG and PNG. An
     earlier report of the same runs in the folder is replaced; other files stay. Models that were asked different items
-    have separate pages: DIR has the largest set of items, DIR/items-2 the next.
+    have separate pages: DIR has the largest set of items, DIR/items-2 the next; baselines alone come last.
     """
     from chexqa.eval.report import build  # matplotlib loads slowly, and 'chexqa grade' does not need it
 

@@ -58,7 +58,10 @@ def all_tables(graded: Graded) -> dict[str, pl.DataFrame]:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Models (each under one protocol) that were asked the same items; group 1 was asked the most items."""
+    """Models (each under one protocol) that were asked the same items.
+
+    Group 1 was asked the most items; groups of baselines alone come last.
+    """
 
     number: int
     count: int

@@ -92,7 +92,9 @@ _TASK = pl.when(pl.col("stage").is_null()).then("kind").otherwise(pl.lit(PERCEPT
 
 
 def by_items(graded: Graded) -> list[Graded]:
-    """Return the grades in groups of models that were asked the same items; the group with the most items comes first.
+    """Return the grades in groups of models that were asked the same items.
+
+    The group with the most items comes first, groups of baselines alone come last.
 
     The same model under another protocol counts as another model. Models are compared within each task: a model that
     was asked one task only is grouped with models that were asked the same items of this task.
@@ -112,6 +114,7 @@ def by_items(graded: Graded) -> list[Graded]:
             groups.append((dict(tasks), [who]))
     if len(groups) == 1:
         return [graded]
+    groups.sort(key=lambda group: all(model.startswith(BASELINE) for model, _ in group[1]))
     return [_of(graded, pl.DataFrame(members, schema=WHO, orient="row")) for _, members in groups]
 
 
@@ -120,6 +123,13 @@ def _of(graded: Graded, members: pl.DataFrame) -> Graded:
     kept = graded.grades.join(members, on=WHO, how="semi", maintain_order="left")
     names = set(members["model"])
     return replace(graded, grades=kept, runs=tuple(run for run in graded.runs if names & set(run.models)))
+
+
+def in_reading_order(states: pl.DataFrame) -> list[str]:
+    """Return the protocols in the order of the rows; protocols that only baselines were asked under come last."""
+    names = states["protocol"].unique(maintain_order=True).to_list()
+    of_models = set(states.filter(~pl.col("model").str.starts_with(BASELINE))["protocol"])
+    return sorted(names, key=lambda name: name not in of_models)
 
 
 def on_shared(graded: Graded) -> Graded:

@@ -1,4 +1,4 @@
-"""Display of an audit on the terminal: in percent, at most 80 columns wide, with the verdict at the end."""
+"""Display of an audit on the terminal: in percent, at most 80 columns wide, with the verdict first."""
 
 from __future__ import annotations
 
@@ -16,18 +16,23 @@ from chexqa.generators.audit.rule_scores import SAME, Result
 
 
 def show(found: Audit, out: Console) -> None:
-    """Print the audit's results, with the verdict at the end."""
-    notice = Text(f"({PHANTOM_NOTICE})", style="yellow")
+    """Print the audit's results, with the verdict first."""
+    _verdict(found, out)
+    if found.bench.is_phantom:
+        out.print(Text(f"({PHANTOM_NOTICE})", style="yellow"))
+    out.print()
     for table in (_priors(found), _others(found), _contents(found), _artefacts(found)):
         if table.row_count:
             out.print(table)
-            if found.bench.is_phantom:
-                out.print(notice)
             out.print()
     for line in _remarks(found):
         out.print(line)
     for words in filter(None, (power_words(found), pooled_words(found))):
         out.print(Text(words))
+
+
+def _verdict(found: Audit, out: Console) -> None:
+    """Print whether there is a leak, and which artefacts leak."""
     if not found.leaks:
         out.print(Text(f"No leak: none of {plural(len(found.tested), 'artefact')} tested beats chance.", style="green"))
         if found.tested:

@@ -15,6 +15,7 @@ from chexqa.eval.cli import live_progress
 from chexqa.eval.cli.live_progress import Pace, RunDisplay
 from chexqa.eval.models.rate_limit import RateLimiter, TransientError
 from chexqa.eval.runs.model_progress import NOT_ASKED, ModelProgress
+from chexqa.files import terminal
 from chexqa.files.terminal import PlainConsole
 
 TURN = Turn(
@@ -93,3 +94,13 @@ def test_without_a_terminal_lines_come_now_and_then(monkeypatch: pytest.MonkeyPa
         while "m[/]: 0 of 4 turns" not in err.getvalue() and time.monotonic() < deadline:
             time.sleep(0.01)
     assert "m[/]: 0 of 4 turns" in err.getvalue()
+
+
+def test_a_long_start_says_what_is_loaded_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for is_terminal in (True, False):
+        file = io.StringIO()
+        made = PlainConsole(file=file, width=60, force_terminal=is_terminal, color_system=None)
+        monkeypatch.setattr(terminal, "messages", lambda made=made: made)
+        with terminal.loading("bench"):
+            pass
+        assert ("loading bench …" in file.getvalue()) == is_terminal

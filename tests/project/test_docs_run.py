@@ -142,10 +142,13 @@ def ten_lines(made: Path) -> None:
 
 SCENES = {
     "README: three commands": Scene("README.md", (
-        given.cases, "generate cases.jsonl -o bench", "eval bench --model-id", made_there("sheets/ben", "all-run"),
+        given.cases, "generate cases.jsonl -o bench", "eval bench --model-id", examples("README.md"),
+        "eval bench --models tuned", made_there("report/index.html", "all-run", "look"),
     )),
     "README: without data": Scene("README.md", ("synth phantoms", made_there("report/index.html"))),
-    "README: own radiographs": Scene("README.md", (given.images_and_masks, "ingest masks")),
+    "README: own radiographs": Scene("README.md", (
+        given.images_and_masks, "ingest masks", made_there("sheets/ben"),
+    )),
     "MIMIC-ILS": Scene("credentialed-data.md", (given.mimic, "ingest mimic-ils")),
     "CheXlocalize": Scene("credentialed-data.md", (given.chexlocalize, "ingest chexlocalize")),
     "a recipe": Scene("extending.md", (
@@ -363,7 +366,7 @@ def test_without_keys_the_readmes_command_says_what_each_model_lacks(
 ) -> None:
     monkeypatch.chdir(tiny_benchmark.parent)
     _, line, _ = named(SCENES["README: three commands"], "generate cases.jsonl -o bench")
-    code, _, err = cli(*shlex.split(line))
+    code, _, err = cli(*shlex.split(line, comments=True))
     assert code == 2
     assert "gpt-5.4: set OPENAI_API_KEY" in err
 

@@ -279,6 +279,20 @@ def test_protocols_of_one_benchmark_stand_under_one_another(cli: Cli, tiny_bench
     assert "given a correct history" in " ".join(out.split())
 
 
+def test_models_stand_before_baselines_whatever_the_order_of_their_runs(
+    cli: Cli, tiny_benchmark: Path, tmp_path: Path
+) -> None:
+    runs = [
+        log(tmp_path / "one", tiny_benchmark, model="baseline/first"),
+        log(tmp_path / "two", tiny_benchmark, model="baseline/first", protocol="independent"),
+        log(tmp_path / "three", tiny_benchmark, protocol="independent"),
+    ]
+    out = cli("grade", *runs, "--table", "states")[1]
+    assert out.index("protocol independent") < out.index("protocol end_to_end")
+    rows = [line.split()[0] for line in out.splitlines() if line.startswith(("m ", "baseline/first "))]
+    assert rows == ["m", "baseline/first", "baseline/first"]
+
+
 def test_hostile_text_is_data_in_a_spreadsheet(tiny_benchmark: Path, tmp_path: Path, quick: None) -> None:
     texts = ["=1+1", "+1", "-1", "@cmd", "\t=1", "  =1", "＝1"]
     runs = [

@@ -172,10 +172,11 @@ def test_what_a_model_cannot_take_is_counted(bench: Benchmark) -> None:
 def test_the_command_shows_every_protocol_and_model(cli: Cli, bench: Benchmark) -> None:
     code, out, _ = cli("estimate", bench.folder, "--models", "gpt-5.4,lingshu-32b,baseline/chance")
     assert code == 0
-    for protocol in protocols.PROTOCOLS:
-        assert f"{protocol}: " in out
     lines = [line.split() for line in out.splitlines()]
-    assert [line[-1] for line in lines if line[:1] == ["lingshu-32b"]] == ["0.00"] * 4
+    assert [line[0] for line in lines if line[1:2] == ["lingshu-32b"]] == list(protocols.PROTOCOLS), "one table"
+    assert [line[-1] for line in lines if line[1:2] == ["lingshu-32b"]] == ["0.00"] * 4
+    assert all(f"({protocol})" in out for protocol in protocols.PROTOCOLS), "each protocol has its total"
+    assert out.count("Time: ") == 1
     assert "cost is unknown" not in out
     records = json.loads(cli("estimate", bench.folder, "--models", "all", "--protocol", "independent", "--json")[1])
     assert len(records) == 14
@@ -193,7 +194,9 @@ def test_an_unknown_price_is_said_to_be(cli: Cli, bench: Benchmark, tmp_path: Pa
     given = ("--models", "gpt-5.4,elsewhere", "--models-file", tmp_path / "models.yaml")
     code, out, _ = cli("estimate", bench.folder, *given)
     assert code == 0
-    assert {line.split()[-1] for line in out.splitlines() if line.startswith("elsewhere ")} == {"unknown"}
+    lines = [line.split() for line in out.splitlines()]
+    assert {line[-1] for line in lines if line[1:2] == ["elsewhere"]} == {"unknown"}
+    assert out.count("elsewhere: its cost") == 1
     assert ", without 1 model of unknown cost." in out
     assert (
         "elsewhere: its cost is unknown, because its registry entry lacks price, image_tokens and reply_tokens;" in out

@@ -155,6 +155,14 @@ def test_models_of_different_items_stand_in_groups_with_references_of_their_own(
         assert {row["model"] for row in index["tables"]["levels"]} == {name}
         table = pl.read_csv(tmp_path / "tables" / f"{folder}tables/levels.csv")
         assert table["model"].unique().to_list() == [name]
+    for path in (part / "run.json", part / "turns" / "baseline--first.jsonl"):
+        named = tmp_path / "named" / path.relative_to(part)
+        named.parent.mkdir(parents=True, exist_ok=True)
+        named.write_text(path.read_text().replace("baseline/first", "small"))
+    out = cli("grade", whole, tmp_path / "named")[1]
+    assert "asked of small" in out[out.index("group 1 of 2: ") : out.index("group 2 of 2: ")], (
+        "baselines alone come last"
+    )
     chained = chexqa.grade(part, whole)
     assert [set(group.tables["states"]["model"]) for group in chained.groups] == [
         {"baseline/oracle"},

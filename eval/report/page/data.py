@@ -19,6 +19,7 @@ from chexqa.eval.design.weights import NOT_COMPARED
 from chexqa.eval.report.page.sections import OUTLINE, Frames
 from chexqa.eval.scoring.grade import STATES
 from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
+from chexqa.eval.tables.asked_items import in_reading_order
 from chexqa.eval.tables.glossary import P_VALUES, PLAIN, TABLES, meaning
 from chexqa.eval.tables.grid import MACRO
 from chexqa.eval.tables.levels_and_stages import OVERALL
@@ -48,7 +49,7 @@ def page_data(benchmark: Benchmark, frames: Frames, domains: Mapping[str, str]) 
     """
     models = frames["states"]["model"].unique(maintain_order=True).to_list()
     shown = {name: table for name, table in frames.items() if table.height}
-    protocols = list(dict.fromkeys(frames["states"][PROTOCOL].to_list()))
+    protocols = in_reading_order(frames["states"])
     ways = {name: PROTOCOLS[base] for name in protocols if (base := name.partition(" (")[0]) in PROTOCOLS}
     return {
         "protocols": protocols,
