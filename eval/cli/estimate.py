@@ -91,8 +91,6 @@ _PATH = click.Path(path_type=Path)
 def command(bench: Path, names: str | None, models_file: Path | None, as_json: bool, **given: Any) -> None:
     """Estimate what a run over the benchmark BENCH would ask and cost, for each protocol and model.
 
-    Several protocols are one table; a single one has more columns.
-
     Calls and pictures are counted from the real conversations. Tokens are estimated: one token for four characters of
     text, the provider's count for a picture, and a guess for a reply. A cost is unknown if the price, the tokens of a
     picture or the tokens of a reply are unknown; the last lines say which field of a models file is missing. The time
@@ -125,10 +123,7 @@ def command(bench: Path, names: str | None, models_file: Path | None, as_json: b
         ]  # fmt: skip
         say_json(json.dumps(records, indent=2))
         return
-    if len(found) == 1:
-        _show(*found[0])
-    else:
-        _show_protocols(found)
+    _show(found)
     _show_costs(found)
     console().print(_time([load for load, _ in found], given), soft_wrap=True)
     console().print()
@@ -146,15 +141,17 @@ def _time(loads: Sequence[Work], given: Mapping[str, Any]) -> str:
         return "Time: a batch endpoint may need hours for each question of a conversation, one question after another."
     at_once = f"{plural(given['concurrency'], 'conversation')} at once"
     each = [duration(load.seconds(given["seconds"] or 1, given["concurrency"])) for load in loads]
-    told = each[0] if len(set(each)) == 1 else _by_protocol(loads, each)
+    told = _by_protocol(loads, each)
     if given["seconds"] is None:
         return f"Time: {told} if a reply takes 1 s, with {at_once}; give the real time with --seconds."
     return f"Time: {told} for each model, at {given['seconds']:g} s a reply and {at_once}."
 
 
 def _by_protocol(loads: Sequence[Work], each: Sequence[str]) -> str:
-    """Return texts as one list, each with its protocol."""
-    return ", ".join(f"{text} ({load.protocol})" for load, text in zip(loads, each, strict=True))
+    """Return texts as one list, each with its protocol; only the text if it is the same for all of them."""
+    if len(set(each)) == 1:
+        return each[0]
+    return "; ".join(f"{text} ({load.protocol})" for load, text in zip(loads, each, strict=True))
 
 
 def _possible(loaded: Benchmark) -> list[protocols.Protocol]:
@@ -168,64 +165,37 @@ def _possible(loaded: Benchmark) -> list[protocols.Protocol]:
     return possible
 
 
-def _show(load: Work, rows: list[Estimate]) -> None:
-    """Print one protocol's estimates as a table."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), collapse_padding=True)
-    table.add_column("model", no_wrap=True)
-    for name in ("M tokens in", "of pictures", "M out", "dollars"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("calls over limits")
-    for row in rows:
-        cells = (_millions(row.input_tokens), _millions(row.image_tokens), _millions(row.output_tokens))
-        dollars = "unknown" if row.cost_usd is None else f"{row.cost_usd:,.2f}"
-        table.add_row(row.model, *cells, dollars, _over_limits(row))
-    out = console()
-    out.print(
-        f"{load.protocol}: {plural(load.calls, 'call')} in {plural(load.conversations, 'conversation')}, "
-        f"{plural(load.images, 'picture')} ({load.picture_bytes / 1e9:,.1f} GB) for each model",
-        soft_wrap=True,
-    )  # fmt: skip
-    out.print(table)
-
-
-def _show_protocols(found: Sequence[tuple[Work, list[Estimate]]]) -> None:
-    """Print the estimates for several protocols as one table."""
+def _show(found: Sequence[tuple[Work, list[Estimate]]]) -> None:
+    """Print the estimates as one table, and below it the calls that a model cannot take."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), collapse_padding=True)
     table.add_column("protocol", no_wrap=True)
     table.add_column("model", overflow="fold")
     for name in ("calls", "pictures", "M tokens\nin", "M out", "dollars"):
         table.add_column(name, justify="right", no_wrap=True)
+    over = []
     for load, rows in found:
         for row in rows:
+            tokens = (_millions(row.input_tokens), _millions(row.output_tokens))
             dollars = "unknown" if row.cost_usd is None else f"{row.cost_usd:,.2f}"
-            table.add_row(load.protocol, Name(row.model), f"{load.calls:,}", f"{load.images:,}",
-                          _millions(row.input_tokens), _millions(row.output_tokens), dollars)  # fmt: skip
+            table.add_row(load.protocol, Name(row.model), f"{load.calls:,}", f"{load.images:,}", *tokens, dollars)
+            too = [f"{row.too_long:,} calls too long"] * bool(row.too_long)
+            too += [f"{row.too_many_images:,} calls with too many pictures"] * bool(row.too_many_images)
+            over += [f"{row.model}, {load.protocol}: {', '.join(too)}."] * bool(too)
     console().print(table)
-    for load, rows in found:
-        for row in rows:
-            if row.too_long or row.too_many_images:
-                console().print(f"{row.model}, {load.protocol}: {_over_limits(row)}.", soft_wrap=True)
-
-
-def _over_limits(row: Estimate) -> str:
-    """Return how many calls a model cannot take, in words; empty if it can take all."""
-    too = [f"{row.too_long:,} too long"] * bool(row.too_long)
-    return ", ".join(too + [f"{row.too_many_images:,} with too many pictures"] * bool(row.too_many_images))
+    for line in over:
+        console().print(line, soft_wrap=True)
+    sent = [f"{plural(load.conversations, 'conversation')}, {load.picture_bytes / 1e9:,.1f} GB" for load, _ in found]
+    console().print(f"Sent to each model: {_by_protocol([load for load, _ in found], sent)}.", soft_wrap=True)
 
 
 def _show_costs(found: Sequence[tuple[Work, list[Estimate]]]) -> None:
-    """Print the total cost, by protocol if there are several, and the fields that a model's cost needs."""
-    out = console()
-    totals = []
-    for load, rows in found:
-        known = [row.cost_usd for row in rows if row.cost_usd is not None]
-        totals += [(load, f"${sum(known):,.2f}")] if known else []
-    rows = found[0][1]
+    """Print the total cost of each protocol, and the fields that a model's cost needs."""
+    out, rows = console(), found[0][1]
+    totals = [f"${sum(row.cost_usd or 0 for row in rows):,.2f}" for _, rows in found]
     unknown = sum(row.cost_usd is None for row in rows)
-    if totals:
-        told = totals[0][1] if len(found) == 1 else _by_protocol(*map(list, zip(*totals, strict=True)))
+    if unknown < len(rows):
         more = f", without {plural(unknown, 'model')} of unknown cost" if unknown else ""
-        out.print(f"Total cost: {told}{more}.", soft_wrap=True)
+        out.print(f"Total cost: {_by_protocol([load for load, _ in found], totals)}{more}.", soft_wrap=True)
     for row in rows:
         if row.lacking:
             fields = " and ".join(", ".join(row.lacking).rsplit(", ", 1))

@@ -14,10 +14,10 @@ from rich.text import Text
 
 from chexqa.contract.items import PATH_STAGES, PATHS
 from chexqa.contract.kinds import KINDS, LEVELS, Kind
-from chexqa.eval.models.registry import BASELINE
 from chexqa.eval.place_results.terminal_table import places_table, where_table
 from chexqa.eval.report.display_notes import (
     few_patients,
+    models_first,
     plain_table,
     print_table,
     show_reread,
@@ -29,15 +29,7 @@ from chexqa.eval.scoring.grade import STATES, Graded, protocol_name
 from chexqa.eval.scoring.outcomes import MISSES
 from chexqa.eval.scoring.predictions import ELSEWHERE
 from chexqa.eval.tables import levels_and_stages
-from chexqa.eval.tables.asked_items import (
-    endings,
-    in_reading_order,
-    published,
-    remark,
-    shared,
-    simulated,
-    stand_ins,
-)
+from chexqa.eval.tables.asked_items import endings, in_reading_order, published, remark, shared, simulated, stand_ins
 from chexqa.eval.tables.grid import MACRO
 from chexqa.eval.tables.model_pairs import CORRECTED, GRID_SCORE
 from chexqa.eval.tables.numbers_markdown_latex import NO_NUMBER, OTHERS_CELL, PRIOR
@@ -86,7 +78,7 @@ def show(graded: Graded, frames: Frames, out: Console, wanted: Collection[str] |
     if graded.changed is not None:
         show_reread(graded.changed, sum(rereading.versions(graded.runs).values()), out)
     for protocol in in_reading_order(frames["states"]):
-        part = {name: _models_first(_under(table, protocol)) for name, table in frames.items()}
+        part = {name: models_first(_under(table, protocol)) for name, table in frames.items()}
         out.print()
         out.rule(Text(f"protocol {protocol}", style="bold"), align="left", characters="─")
         if (few := few_patients(graded.grades.filter(pl.col("protocol") == protocol))) is not None:
@@ -105,13 +97,6 @@ def show(graded: Graded, frames: Frames, out: Console, wanted: Collection[str] |
 
 def _under(table: pl.DataFrame, protocol: str) -> pl.DataFrame:
     return table.filter(pl.col("protocol") == protocol) if "protocol" in table.columns else table
-
-
-def _models_first(table: pl.DataFrame) -> pl.DataFrame:
-    """Return a table with the rows of baselines after those of models and readers."""
-    if "model" not in table.columns:
-        return table
-    return table.sort(pl.col("model").str.starts_with(BASELINE), maintain_order=True)
 
 
 def _tables(part: Frames, others: list[Record], kinds: Mapping[str, Kind]) -> Iterable[tuple[str, Table]]:

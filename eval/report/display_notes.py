@@ -16,6 +16,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from chexqa.eval.models.registry import BASELINE
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
 from chexqa.eval.scoring.sample import with_clusters
@@ -131,3 +132,10 @@ def unfinished(states: pl.DataFrame, elsewhere: set[str], allow_partial: bool) -
             open_ones = f"({row['error']:,} in error, {row['not_asked']:,} not asked)"
             whole = plural(row["items"], "item")
             yield f"{row['model']}: {count:,} of {whole} unfinished {open_ones}, so {consequence}; {mend}{hint}."
+
+
+def models_first(table: pl.DataFrame) -> pl.DataFrame:
+    """Return a table with the rows of baselines after those of models and readers."""
+    if "model" not in table.columns:
+        return table
+    return table.sort(pl.col("model").str.starts_with(BASELINE), maintain_order=True)

@@ -61,11 +61,11 @@ const comparing = (() => {
   function overlap(a, b, parts, whole) {
     if (!whole) return null;
     const choice = { both: { right: [a, b] }, only_a: { right: a, wrong: b }, only_b: { right: b, wrong: a }, neither: { wrong: [a, b] } };
-    const bars = parts.map((one) => ({ label: one.dimension === "all" ? "all items" : words(one.group), parts: GROUPS.map(([name, label, tone]) => [one[name], label, tone,
+    const bars = (...dimensions) => parts.filter((one) => dimensions.includes(one.dimension)).map((one) => ({ label: one.dimension === "all" ? "all items" : words(one.group), parts: GROUPS.map(([name, label, tone]) => [one[name], label, tone,
       { protocol: view.protocol, ...choice[name], ...(one.dimension === "all" ? {} : { [one.dimension]: one.group }) }]) }));
     const links = make("ul", { class: "counts" }, ...GROUPS.map(([name, label]) => make("li", {}, make("a", { href: gallery({ protocol: view.protocol, ...choice[name] }) }, `${plural(whole[name], "item")} ${{ both: "that both have right", only_a: `that only ${a} has right`, only_b: `that only ${b} has right`, neither: "that neither has right" }[name]}`))),
       make("li", {}, make("a", { href: gallery({ protocol: view.protocol, models: "all_right" }) }, `${plural(whole.every, "item")} that every model has right`)));
-    return make("figure", {}, make("figcaption", {}, "Items by the models that have them right; a click opens these items in the gallery."), links, key(GROUPS.map(([, label, tone]) => [label, tone])), make("div", { class: "panels" }, stacks({ title: "all items, and the items of each level, kind and finding", rows: bars })));
+    return make("figure", {}, make("figcaption", {}, "Items by the models that have them right; a click opens these items in the gallery."), links, key(GROUPS.map(([, label, tone]) => [label, tone])), make("div", { class: "panels" }, ...[["all items and each level", bars("all", "level")], ["each kind", bars("kind")], ["each finding", bars("finding")]].filter(([, own]) => own.length).map(([title, own]) => stacks({ title, rows: own, isWide: false }))));
   }
 
   return { show, pair };

@@ -24,7 +24,7 @@ const views = (() => {
     const list = shown("levels"), column = measure(), models = order();
     return [figure(`${capital(report.scoreWords())} at each level, %, with 95 % intervals. The dashed line is ${view.score === "plain" ? "chance" : "guessing, which has 0"}.`, ...unique(list.map((row) => row.level)).map((level) => {
       const own = list.filter((row) => row.level === level), of = byModel(own), plain = view.score === "plain";
-      return dots({ title: level, rows: models.map((model) => line(model, of.get(model), column, level === data.overall ? {} : { level }, of.get(model) ? [plain ? `Chance ${number(of.get(model).chance)}, most frequent answer ${number(of.get(model).prior)}` : `Guessing 0, most frequent answer ${number(of.get(model).prior_corrected)} (corrected too)`] : [])),
+      return dots({ title: level, ...scale(list, column, 0, 1), rows: models.map((model) => line(model, of.get(model), column, level === data.overall ? {} : { level }, of.get(model) ? [plain ? `Chance ${number(of.get(model).chance)}, most frequent answer ${number(of.get(model).prior)}` : `Guessing 0, most frequent answer ${number(of.get(model).prior_corrected)} (corrected too)`] : [])),
         marks: [[plain ? shared(own, "chance") : 0, "chance"]] });
     }))];
   }
@@ -62,7 +62,7 @@ const views = (() => {
     const list = shown("kinds"), models = order(), column = kindMeasure();
     const panels = unique(list.map((row) => row.kind)).map((kind) => {
       const own = list.filter((row) => row.kind === kind), of = byModel(own), corrected = column.startsWith("corrected");
-      return dots({ title: words(kind), rows: models.map((model) => line(model, of.get(model), column, { kind }, of.get(model) ? [guesses(of.get(model), corrected)] : [])), marks: [[corrected ? 0 : shared(own, "chance"), "chance"]] });
+      return dots({ title: words(kind), ...scale(list, column, 0, 1), rows: models.map((model) => line(model, of.get(model), column, { kind }, of.get(model) ? [guesses(of.get(model), corrected)] : [])), marks: [[corrected ? 0 : shared(own, "chance"), "chance"]] });
     });
     return [figure(`${capital(kindWords())} of each kind of question, %.${noForm()}${otherwise(list, column)}`, ...panels), picker(), findings(), confusion()];
   }
