@@ -31,8 +31,9 @@ name           items that pass
 ``said``       items with an answer that holds this option, by its number
 ``confidence`` items with an answer of this stated confidence: ``70`` means from 70 to below 80 %, ``90`` from 90 to
                100 %
-``models``     ``differ`` (some right, some not), ``all_right`` or ``all_wrong``
-``difficulty`` share of right answers: ``hard`` (under a third), ``middle``, or ``easy`` (over two thirds)
+``models``     ``differ`` (some right, some not), ``all_right`` or ``all_wrong``; items that have a right answer
+``difficulty`` share of right answers: ``hard`` (under a third), ``middle``, or ``easy`` (over two thirds); items that
+               have a right answer
 ``text``       items with all these words in question, options, id, source or flags
 ``reply``      items with a reply, or separate reasoning, that contains this text (case is ignored); only answers that
                fit ``model``, ``protocol``, ``state``, ``said`` and ``confidence`` count

@@ -17,6 +17,9 @@ function chosenRows() {
     (!models.length || models.includes(data.rows[row].model)) && (!protocols.length || protocols.includes(data.rows[row].protocol)));
 }
 
+// False for pictures without a right answer: of a target, or with a grid of which no cell can be hit.
+const canBeRight = (entry) => entry.key !== null && (entry.kind !== "grid_cell" || entry.key !== "");
+
 // Two tests of an entry: does it pass all choices but the search in replies, and do its replies have the searched text?
 function passing() {
   const all = Object.fromEntries(CHOICES.map((name) => [name, choice.getAll(name)]));
@@ -41,6 +44,7 @@ function passing() {
     if (wrong.some((own) => !own.some((row) => entry.states[row] !== "0" && entry.states[row] !== OUTSIDE))) return false;
     if (byRow && !rows.some((row) => isAnswered(entry, row))) return false;
     if (all.models.length || all.difficulty.length) {
+      if (!canBeRight(entry)) return false;
       const asked = rows.filter((row) => entry.states[row] !== OUTSIDE), share = asked.filter((row) => entry.states[row] === "0").length / asked.length;
       if (!asked.length) return false;
       if (!wanted("models", share === 1 ? "all_right" : share === 0 ? "all_wrong" : "differ")) return false;

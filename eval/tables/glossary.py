@@ -36,7 +36,7 @@ TABLES: dict[str, str] = {
     "subgroups": "scores of groups of patients and lesions, and gaps within the same finding and kind",
     "without_radiograph": "scores with and without the radiograph",
     "rotations": "scores in each order of options",
-    "positions": "how often the option at each position is chosen, and how often it is right",
+    "positions": "how often the option at each position is chosen, and how often it is the key",
     "confidence": "estimates of confidence (stated, from repeats, from tokens): calibration, and how well they "
     "separate right answers from wrong ones",
     "confidence_bins": "share right of the answers in each of ten bins of confidence",
@@ -86,7 +86,7 @@ COLUMNS: dict[str, str] = {
     "drop": "corrected score of the upper level minus the corrected score of the lower level; in compare --fresh: "
     "accuracy on the benchmark minus accuracy on its fresh seed",
     "kind": "kind of question",
-    "right": "in kinds: number of right answers (mean over repeats and rotations); in positions: share of keys",
+    "right": "number of right answers (mean over repeats and rotations)",
     "jaccard": "mean partial credit of multi-select questions: number of options both chosen and right, divided by "
     "number of options chosen or right; it counts in no headline",
     "point_sensitivity": "in kinds: share of the points to be moved that the model named",
@@ -135,6 +135,7 @@ COLUMNS: dict[str, str] = {
     "column": "column letter of the cell, from the picture's left",
     "row": "row number of the cell, from the top",
     "chosen": "in cells: number of answers that name the cell; in positions: share of answers",
+    "key_share": "share of items whose key is at this position",
     "present": "number of items whose finding is present",
     "absent": "number of items whose finding is absent",
     "net": "share of present findings with a right place minus share of absent findings with any place; always "

@@ -37,9 +37,9 @@ from chexqa.eval.scoring.sample import (
 
 OVERALL = "mean of levels"
 READINGS = {
-    "end_to_end": "answered after an error",
-    "oracle_passed": "given a correct history",
-    "oracle_stated": "given a correct history",
+    "end_to_end": "after the model's own answers",
+    "oracle_passed": "after right answers",
+    "oracle_stated": "after right answers",
     "independent": "asked alone",
 }
 CONSTANTS: dict[str, dict[int, Callable[[str], bool]]] = {

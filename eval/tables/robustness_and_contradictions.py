@@ -141,10 +141,10 @@ def rotations(study: ScoredSample) -> pl.DataFrame:
 
 
 def positions(study: ScoredSample) -> pl.DataFrame:
-    """Return how often the option at each position is chosen, and how often it is right, for single-choice kinds.
+    """Return how often the option at each position is chosen, and how often it is the key, for single-choice kinds.
 
-    Columns: ``model, protocol, kind, position`` (as displayed), ``answers`` (readable answers), ``chosen, right``
-    (shares), ``bias`` (``chosen`` minus ``right``), ``unfinished``. The grid is left out.
+    Columns: ``model, protocol, kind, position`` (as displayed), ``answers`` (readable answers), ``chosen, key_share``
+    (shares), ``bias`` (``chosen`` minus ``key_share``), ``unfinished``. The grid is left out.
     """
     single = [kind for kind, about in study.benchmark.kinds.items() if about.form.name == "single"]
     rows = study.said.filter(pl.col("kind").is_in(single) & (pl.col("parsed").list.len() == 1))
@@ -156,16 +156,16 @@ def positions(study: ScoredSample) -> pl.DataFrame:
     whole = groups.sums(WEIGHT)
     numbers = {
         "chosen": proportion(groups.sums(pl.col(WEIGHT) * (pl.col("_chosen") == pl.col("position"))), whole),
-        "right": proportion(groups.sums(pl.col(WEIGHT) * (pl.col("_key") == pl.col("position"))), whole),
+        "key_share": proportion(groups.sums(pl.col(WEIGHT) * (pl.col("_key") == pl.col("position"))), whole),
     }
     count = groups.keys.height
     numbers["bias"] = (
         numbers["chosen"]
-        .join(numbers["right"])
+        .join(numbers["key_share"])
         .combine(contrasts(2 * count, [(number, count + number) for number in range(count)]))
     )
     counted = groups.keys.with_columns(pl.Series("answers", whole.total).round().cast(pl.Int64))
-    table = beside(counted, numbers).drop("right_low", "right_high")
+    table = beside(counted, numbers).drop("key_share_low", "key_share_high")
     return ordered(
         study,
         mask_incomplete(study, table, ["chosen", "bias"]),

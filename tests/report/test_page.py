@@ -122,8 +122,9 @@ def shared(chromium: str, report: Path) -> Iterator[Tab]:
 
 @pytest.fixture
 def page(shared: Tab) -> Any:
-    """The page at its first view, in a window of 1400 x 900."""
+    """The page at its first view, in a window of 1400 x 900, with the pointer in a corner where nothing is told."""
     shared.page.set_viewport_size({"width": 1400, "height": 900})
+    shared.page.mouse.move(0, 0)
     # A section that was just unfolded says so, and changes the address, with the next frame.
     shared.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     shared.page.evaluate("""() => new Promise((done) => {
@@ -164,7 +165,7 @@ def test_the_first_screen_says_who_was_asked_and_who_is_best(page: Any, report: 
     shown = dict(zip(page.locator("#leaders thead th").all_inner_texts(), good, strict=True))
     assert shown["mean"] == f"{100 * of_good:.1f}"
     best = page.locator(".best").inner_text()
-    assert best.startswith("Best overall\ngood\n")
+    assert best.startswith("Best model overall\ngood\n")
     assert "is the finding visible (coarse)" in asked
     pairs = pl.read_csv(report / "tables" / "pairs.csv").filter(
         (pl.col("protocol") == "end_to_end") & (pl.col("score") == "grid") & pl.col("p").is_not_null()
@@ -224,7 +225,7 @@ def test_a_score_that_is_not_above_guessing_is_not_praised_and_unpriced_models_a
     page.evaluate("() => report.rows('levels').forEach((row) => { if ('before' in row) row.corrected = row.before; })")
     page.evaluate("leaderboard.show()")
     assert "coarse\nno model is above guessing\nhighest: " in best
-    assert "Best at coarse" not in best
+    assert "Best model at coarse" not in best
     page.select_option("#s-score", "plain")
     told = changed(page, "levels", "row.level === 'coarse'", "row.accuracy = row.chance")
     assert "coarse\nno model is above guessing\nhighest: " in told
@@ -288,7 +289,7 @@ def test_places_stand_on_the_first_screen_where_nothing_else_was_asked(page: Any
       return told;
     }""")
     best, board_, first, missing, panels = told
-    assert best.startswith("Best at point at\nfair\n40.0 [30.0, 50.0]")
+    assert best.startswith("Best model at point at\nfair\n40.0 [30.0, 50.0]")
     assert "always answering “nowhere” gives 0" in board_
     assert first == "fair"
     assert missing == "good, point at: no number: its coordinate system is not proved"
@@ -601,7 +602,7 @@ def further(report: Path) -> str:
     """Return the page with rows of tables that a run of this module's models does not fill."""
     one = {"model": "good", "protocol": "end_to_end", "unfinished": 0}
     middles = {"net": 0.4, "right_present": 0.7, "abstained": 0.2, "accuracy_kept": 0.9, "changed": 0.1,
-               "difference": 0.3, "bias": -0.15, "chosen": 0.2, "right": 0.35}  # fmt: skip
+               "difference": 0.3, "bias": -0.15, "chosen": 0.2, "key_share": 0.35}  # fmt: skip
     ends = {f"{name}{end}": at + step for name, at in middles.items() for end, step in
             (("", 0), ("_low", -0.1), ("_high", 0.1))}  # fmt: skip
     place = {**one, "kind": "point", "net": ends["net"], "net_low": 0.3, "net_high": 0.5, "right_present": 0.7,
@@ -666,7 +667,7 @@ def test_places_abstentions_and_what_answers_depend_on_are_drawn(shared: Tab, re
     assert turned.startswith("good: 25.0")
     assert "Order 0: 50.0" in turned
     assert again.startswith("good: 75.0")
-    assert favoured.startswith("severity, 2: −15.0 [−25.0, −5.0]. Chosen: 20.0 %, right: 35.0 %")
+    assert favoured.startswith("severity, 2: −15.0 [−25.0, −5.0]. Chosen: 20.0 %, key: 35.0 %")
     page.evaluate("""() => document.getElementById("report").append(report.make("div", { class: "content" },
       ...["places", "effects", "confidence", "grounding", "limits", "stress", "comparisons"].flatMap(effects.of)))""")
     assert page.locator("#report > .content .panel").count() >= 15

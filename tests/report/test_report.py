@@ -276,7 +276,7 @@ def test_protocols_of_one_benchmark_stand_under_one_another(cli: Cli, tiny_bench
     second = log(tmp_path / "two", tiny_benchmark, protocol="oracle_passed")
     out = cli("grade", first, second, "--table", "all")[1]
     assert out.index("protocol end_to_end") < out.index("protocol oracle_passed")
-    assert "given a correct history" in " ".join(out.split())
+    assert "after right answers" in " ".join(out.split())
 
 
 def test_models_stand_before_baselines_whatever_the_order_of_their_runs(

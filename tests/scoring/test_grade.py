@@ -46,7 +46,7 @@ def test_one_wrong_contraction_fails_its_stage_and_gates_the_next(ten_items: tup
     assert [stage["revision_required", n]["accuracy"] for n in (1, 2, 3, 4)] == [1, 1, 0, 1]
     assert [stage["revision_required", n]["gated"] for n in (1, 2, 3, 4)] == [1, 1, 0, 0]
     assert stage["revision_required", 3]["product"] == 0
-    assert stage["revision_required", 4]["reading"] == "answered after an error"
+    assert stage["revision_required", 4]["reading"] == "after the model's own answers"
     depth = rows(levels_and_stages.depth(made), "path")
     assert (depth["lesion_free"]["depth"], depth["revision_required"]["depth"]) == (1, 2)
     level = rows(levels_and_stages.levels(made), "level")
@@ -392,7 +392,7 @@ def test_protocols_stand_apart_and_name_their_reading(tiny_benchmark: Path) -> N
     passed = [replace(entry, protocol="oracle_passed") for entry in said(bench)]
     made = study(bench, [run(said(bench)), run(passed, protocol="oracle_passed")])
     readings = {row["protocol"]: row["reading"] for row in levels_and_stages.stages(made).to_dicts()}
-    assert readings == {"end_to_end": "answered after an error", "oracle_passed": "given a correct history"}
+    assert readings == {"end_to_end": "after the model's own answers", "oracle_passed": "after right answers"}
     assert made.graded.grades.height == 2 * len(bench.items)
 
 

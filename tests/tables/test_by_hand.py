@@ -193,7 +193,7 @@ def test_depth_and_stages(tables: dict[str, pl.DataFrame]) -> None:
               ("revision_free", 2, 2, right, 1, 1 / 2),
               ("revision_free", 4, 2, wrong, 0, 1 / 4 * 1 / 8 * 1 / 4 * 1 / 4)]  # fmt: skip
     check(tables["stages"], [
-        {"path": path, "stage": stage, "cases": cases, "reading": "answered after an error",
+        {"path": path, "stage": stage, "cases": cases, "reading": "after the model's own answers",
          **number.columns("accuracy"), **number.columns("gated"), "product": product, "chance": chance}
         for path, stage, cases, number, product, chance in stages
     ])  # fmt: skip
@@ -255,11 +255,11 @@ def test_grid(tables: dict[str, pl.DataFrame]) -> None:
 
 
 def test_positions(tables: dict[str, pl.DataFrame]) -> None:
-    """Of answered items with one right option: how often each place was chosen and was right."""
+    """Of answered items with one right option: how often each place was chosen and was the key."""
 
-    def at(kind: str, place: int, count: int, chosen: Number, right: Number | float, bias: Number) -> dict[str, Any]:
+    def at(kind: str, place: int, count: int, chosen: Number, keyed: Number | float, bias: Number) -> dict[str, Any]:
         return {"kind": kind, "position": place, "answers": count, **chosen.columns("chosen"),
-                "right": right, **bias.columns("bias")}  # fmt: skip
+                "key_share": keyed, **bias.columns("bias")}  # fmt: skip
 
     def difference(one: Number, other: Number) -> Number:
         return weighted([1, -1], [one, other])

@@ -284,7 +284,7 @@ def test_rotations_show_a_model_that_always_takes_the_first_place(handmade: Buil
     made = study(bench, [rounds(bench, 1, 2, turns)])
     places = rows(robustness_and_contradictions.positions(made), "kind", "position")
     assert [places["comparison", place]["chosen"] for place in (1, 2, 3, 4)] == [1, 0, 0, 0]
-    assert [places["comparison", place]["right"] for place in (1, 2, 3, 4)] == [0.25] * 4
+    assert [places["comparison", place]["key_share"] for place in (1, 2, 3, 4)] == [0.25] * 4
     assert places["comparison", 1]["bias"] == 0.75
     values = rows(robustness_and_contradictions.rotations(made), "score", "rotation")
     assert {score for score, _ in values} == {"semantic"}, "no yes/no question here is keyed both ways"

@@ -143,8 +143,14 @@ const report = (() => {
   // One box with the explanation of a mark or a term, shown on hover and focus: beside a mark of a plot if there is room,
   // otherwise below. If the page scrolls under a resting pointer, the box stays with the mark that keys have reached.
   const tip = $("tip"), shows = new WeakMap();
-  let told = null, byKeys = false;
+  let told = null, byKeys = false, pointer = "";
   document.addEventListener("keydown", (event) => { byKeys = true; if (event.key === "Escape") tip.hidden = true; }, true);
+  // A browser also reports a move when the page moves under a pointer that rests.
+  document.addEventListener("pointermove", (event) => {
+    const place = `${event.screenX} ${event.screenY}`;
+    if (place !== pointer) byKeys = false;
+    pointer = place;
+  }, true);
   function place(node) {
     const box = node.getBoundingClientRect(), own = tip.getBoundingClientRect(), gap = 8;
     const width = document.documentElement.clientWidth, height = document.documentElement.clientHeight;
@@ -172,7 +178,7 @@ const report = (() => {
     shows.set(node, show);
     node.addEventListener("focus", show);
     node.addEventListener("pointerenter", () => { if (!byKeys) show(); });
-    node.addEventListener("pointermove", () => { byKeys = false; if (told !== node) show(); });
+    node.addEventListener("pointermove", () => { if (!byKeys && told !== node) show(); });
     node.addEventListener("pointerleave", leave);
     node.addEventListener("blur", hide);
     return node;
@@ -205,7 +211,11 @@ const report = (() => {
     return container;
   }
 
+  const unique = (list) => [...new Set(list)];
+  // The value of a column if it is the same in all rows (such as chance for models asked the same items), otherwise null.
+  const shared = (list, column) => { const all = unique(list.map((row) => row[column])); return all.length === 1 ? all[0] : null; };
+
   read();
   return { data, $, visible, words, make, draw, rows, about, view, read, address, change, onChange, gallery, measure, measureOf, scoreWords,
-    isShown, here, order, number, interval, estimate, plural, breakable, whole, bare, unit, tell, settle, term, sentence, rove, narrow };
+    isShown, here, order, number, interval, estimate, plural, breakable, whole, bare, unit, tell, settle, term, sentence, rove, unique, shared, narrow };
 })();

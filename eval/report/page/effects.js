@@ -64,15 +64,15 @@ const effects = (() => {
     return [...found, ...favoured()];
   }
 
-  // How much more often one model chooses each position of the options than it is right.
+  // How much more often one model chooses each position of the options than the key is there.
   function favoured() {
     const model = picked(), list = shown("positions").filter((row) => row.model === model && row.bias !== null);
     if (!list.length) return [];
     const of = new Map(list.map((row) => [`${row.kind} ${row.position}`, row]));
-    return [picker(), figure(`How much more often ${model} chooses each position of the options than it is right, points. Dark: far from 0.`, heat({ title: model, rows: unique(list.map((row) => row.kind)), columns: unique(list.map((row) => row.position)).sort((one, other) => one - other).map(String), cell: (kind, position) => {
+    return [picker(), figure(`How much more often ${model} chooses each position of the options than the key is there, points. Dark: far from 0.`, heat({ title: model, rows: unique(list.map((row) => row.kind)), columns: unique(list.map((row) => row.position)).sort((one, other) => one - other).map(String), cell: (kind, position) => {
       const row = of.get(`${kind} ${position}`);
       return row && { value: Math.min(4 * Math.abs(row.bias), 1), text: `${number(row.bias)} ${interval(row.bias_low, row.bias_high)}`, short: String(Math.round(100 * row.bias)).replace("-", "−"),
-        lines: [`Chosen: ${number(row.chosen)} %, right: ${number(row.right)} %`, `n = ${number(row.answers, "count")} answers`], choice: { protocol: view.protocol, model, kind } };
+        lines: [`Chosen: ${number(row.chosen)} %, key: ${number(row.key_share)} %`, `n = ${number(row.answers, "count")} answers`], choice: { protocol: view.protocol, model, kind } };
     } }))];
   }
 

@@ -1,7 +1,7 @@
 "use strict";
 // First screen: which model is best at what and how sure that is, the leaderboard, and the plot of where models stop seeing.
 const leaderboard = (() => {
-  const { data, make, draw, rows, about, view, here, order, measure, number, estimate, interval, gallery, tell, term, words, unit, bare } = report;
+  const { data, make, draw, rows, about, view, here, order, measure, number, estimate, interval, gallery, tell, term, words, unit, bare, shared } = report;
   const WIDTH = 100, HEIGHT = 18;
 
   // A model's number: value, interval, chance, and the choice of items behind it. Null if the model was not asked.
@@ -155,7 +155,7 @@ const leaderboard = (() => {
       if (alike && alike.length > 1) tell(fillIn(said), ["Not told apart at 5 %", alike.join(", ")]);
       // If no model is above guessing, no model is named as the best.
       if (one.chance !== null && one.value <= one.chance) return make("div", {}, make("dt", {}, column.name === data.overall ? "Overall" : column.label), make("dd", {}, make("b", {}, column.nobody ?? "no model is above guessing"), " ", make("span", { class: "with" }, `highest: ${names}, ${number(one.value)} ${interval(one.low, one.high)}${one.chance ? `; guessing has ${number(one.chance)}` : ""}`)));
-      return make("div", {}, make("dt", {}, column.name === data.overall ? "Best overall" : `Best at ${column.label}`),
+      return make("div", {}, make("dt", {}, column.name === data.overall ? "Best model overall" : `Best model at ${column.label}`),
         make("dd", {}, make("b", {}, ...report.breakable(names)), " ", make("span", { class: "with" }, `${number(one.value)} ${interval(one.low, one.high) || `(${one.missing})`}${column.name === data.grid ? `, at most ${number(one.row.ceiling)} possible` : ""}`), said));
     }));
     function fillIn(node) { node.setAttribute("tabindex", "0"); node.setAttribute("role", "note"); return node; }
@@ -167,8 +167,8 @@ const leaderboard = (() => {
     const isLevel = rows("levels").some(here), isPlace = shown.length > 0 && !isLevel && !rows("grid").some(here) && rows("places").some(here);
     const said = [!isLevel ? "" : view.score === "plain" ? "Share of right answers, %." : "Scores in %, corrected for chance: 0 is guessing, 100 is all right.",
       isPlace ? "Places: net scores, points; always answering “nowhere” gives 0." : ""];
-    const ceilings = [...new Set(rows("grid").filter((row) => here(row) && row.finding === data.macro).map((row) => row.ceiling))], most = ceilings.length === 1 ? ceilings[0] : null;
-    if (shown.some((column) => column.name === data.grid)) said.push(`Grid: hit rate, %${most === null ? "" : `; at most ${number(most)} can be reached`}.`);
+    const grid = rows("grid").filter((row) => here(row) && row.finding === data.macro), [most, usual] = ["ceiling", "most_frequent"].map((column) => shared(grid, column));
+    if (shown.some((column) => column.name === data.grid)) said.push(`Grid: hit rate, %${most == null ? "" : `; at most ${number(most)} can be reached`}${usual == null ? "" : `; always naming the cell of most other patients reaches ${number(usual)}`}.`);
     said.push(`Bar: the score. Black line: 95 % interval. Dashed mark: ${isPlace ? "0" : "guessing"}.`);
     if ([...letters().values()].some(Boolean)) said.push("Models that share a letter cannot be told apart on the mean, after Holm's correction; intervals have no such correction.");
     if (numbers.some((one) => one.low === null || one.low === undefined)) said.push(`A score without a black line has no interval: it comes from fewer than ${data.least} ${data.unit}, or one of its kinds or findings has fewer than 2.`);

@@ -54,7 +54,7 @@ const plots = (() => {
       if (value === null || value === undefined) continue;
       parts.push(draw("line", { x1: at(value), x2: at(value), y1: top - 8, y2: height - 18, class: "chance" }));
       // Lines side by side have their names side by side, in the order of the lines.
-      if (last && name && Math.abs(at(value) - named) <= 42) {
+      if (last && name && Math.abs(at(value) - named) <= Math.max(42, 6.4 * last.textContent.length)) {
         last.textContent += `, ${name}`;
         last.setAttribute("x", Math.min(last.getAttribute("x"), rightmost(last.textContent)));
       } else {

@@ -1,16 +1,13 @@
 "use strict";
 // The plots of each section, from the tables and the switches.
 const views = (() => {
-  const { data, make, rows, view, here, order, measure, number, interval, words, about, unit, isShown } = report;
+  const { data, make, rows, view, here, order, measure, number, interval, words, about, unit, isShown, unique, shared } = report;
   const { figure, dots, scale, heat, stacks, key } = plots;
   const LETTERS = "ABCDEFGH";
   const STATE_TONES = { correct: "right", wrong: "wrong", unparsed: "s2", truncated: "s3", refused: "s4", empty: "s5", overflow: "s6", error: "s7", not_asked: "s8" };
 
   const shown = (name) => rows(name).filter((row) => here(row) && (!("model" in row) || isShown(row.model)));
-  const unique = (list) => [...new Set(list)];
   const byModel = (list) => new Map(list.map((row) => [row.model, row]));
-  // The value of a column if it is the same in all rows (such as chance for models asked the same items), otherwise null.
-  const shared = (list, column) => { const all = unique(list.map((row) => row[column])); return all.length === 1 ? all[0] : null; };
   const picked = () => (view.model && order().includes(view.model) ? view.model : order()[0]);
 
   // A row of a plot for a model: its number, its explanation and the items that its mark opens.
@@ -123,10 +120,10 @@ const views = (() => {
   function grid() {
     const list = shown("grid"), models = order(), findings_ = unique(list.map((row) => row.finding));
     const place = [data.macro, ...findings_.filter((finding) => finding !== data.macro)];
-    return [figure("Hit rate, %: the mean of findings first, then each finding. Dashed lines: chance, and the highest possible rate (a small lesion does not cover half of any cell).", ...place.map((finding) => {
+    return [figure("Hit rate, %: the mean of findings first, then each finding. Dashed lines: chance; the cell that is right in most other patients (others' cell); and the highest possible rate (a small lesion does not cover half of any cell).", ...place.map((finding) => {
       const own = list.filter((row) => row.finding === finding), of = byModel(own);
       return dots({ title: words(finding), rows: models.map((model) => line(model, of.get(model), "hit_rate", { kind: "grid_cell", ...(finding === data.macro ? {} : { finding }) }, of.get(model) ? [`Other patients' cell ${number(of.get(model).most_frequent)}`] : [])),
-        marks: [[shared(own, "chance"), "chance"], [shared(own, "ceiling"), "at most"]] });
+        marks: [[shared(own, "chance"), "chance"], [shared(own, "most_frequent"), "others' cell"], [shared(own, "ceiling"), "at most"]] });
     })), cells()];
   }
 
@@ -216,6 +213,19 @@ const views = (() => {
       rows: order().filter((model) => of.has(model)).map((model) => ({ label: model, parts: used.map((state) => [of.get(model)[state], words(state), STATE_TONES[state], { protocol: view.protocol, model, state }]) })) }))), costs()];
   }
 
+  // Heights of the labels of dots, which are sorted from top to bottom: no label covers another one, and none is below
+  // ``bottom``.
+  function apart(dots, bottom) {
+    const step = 13, heights = dots.map((dot) => dot.top), isBeside = (one, other) => Math.abs(dots[one].left - dots[other].left) < 140;
+    const order = [...dots.keys()];
+    for (const place of order) for (const other of order.slice(0, place)) if (isBeside(place, other)) heights[place] = Math.max(heights[place], heights[other] + step);
+    for (const place of order.reverse()) {
+      heights[place] = Math.min(heights[place], bottom);
+      for (let other = place + 1; other < dots.length; other += 1) if (isBeside(place, other)) heights[place] = Math.min(heights[place], heights[other] - step);
+    }
+    return heights;
+  }
+
   function costs() {
     const overall = byModel(shown("levels").filter((row) => row.level === data.overall)), column = measure();
     const known = shown("costs").filter((row) => row.cost_per_1000_usd > 0 && overall.get(row.model)?.[column] != null);
@@ -225,14 +235,12 @@ const views = (() => {
     const parts = [];
     for (const share of [0, 0.25, 0.5, 0.75, 1]) parts.push(report.draw("line", { x1: 44, x2: width - 146, y1: y(share), y2: y(share), class: "grid" }), plots.write(38, y(share) + 4, String(100 * share), { class: "tick end" }));
     for (let power = least; power <= most; power += 1) parts.push(plots.write(x(10 ** power), height - 22, `$${10 ** power}`, { class: "tick middle" }));
-    const taken = [];
-    for (const row of known.sort((a, b) => overall.get(b.model)[column] - overall.get(a.model)[column])) {
-      const value = overall.get(row.model)[column];
-      let at = y(value) + 4;
-      while (taken.some(([left, top]) => Math.abs(top - at) < 13 && Math.abs(left - x(row.cost_per_1000_usd)) < 140)) at += 13;
-      taken.push([x(row.cost_per_1000_usd), at]);
+    const dots = known.map((row) => ({ row, value: overall.get(row.model)[column] })).sort((a, b) => b.value - a.value).map((dot) => ({ ...dot, left: x(dot.row.cost_per_1000_usd), top: y(dot.value) }));
+    const labels = apart(dots, height - 44);
+    for (const [place, { row, value, left, top }] of dots.entries()) {
+      const at = labels[place], isMoved = Math.abs(at - top) > 6;
       parts.push(plots.mark(`${row.model}: ${number(value)} % for $${number(row.cost_per_1000_usd, 2)}`, [`$${number(row.cost_usd, 2)} for ${number(row.asked, "count")} questions`], { protocol: view.protocol, model: row.model },
-        report.draw("circle", { cx: x(row.cost_per_1000_usd), cy: y(value), r: 5, class: "point" }), plots.write(x(row.cost_per_1000_usd) + 9, at, plots.fit(row.model, 130), {})));
+        isMoved ? report.draw("line", { x1: left, y1: top, x2: left + 15, y2: at, class: "grid" }) : null, report.draw("circle", { cx: left, cy: top, r: 5, class: "point" }), plots.write(left + (isMoved ? 17 : 9), at + 4, plots.fit(row.model, 122), {})));
     }
     const unpriced = shown("costs").filter((row) => report.about(row.model).role === "model" && !(row.cost_per_1000_usd > 0)).map((row) => row.model);
     return figure(`Mean of levels (${report.scoreWords()}), %, against dollars for 1,000 questions (each step to the right costs ten times as much).${unpriced.length ? ` Not drawn, because no price is known or it is 0: ${unpriced.join(", ")}.` : ""}`, make("div", { class: "panel wide" }, plots.svg(width, height, "score against price", ...parts)));
