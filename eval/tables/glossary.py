@@ -387,8 +387,7 @@ PLAIN: dict[str, int] = {
     "df": 1, "factor": 2, "distance": 1,
     "cost_per_1000_usd": 2, "output_tokens": 0, "latency_s": 1, "tau": 2, "tau_least": 2, "tau_most": 2,
     "correlation": 2, "criterion": 2, "threshold": 1, "threshold_mm": 2, "slope": 2,
-    "brier": 3, "reliability": 3, "resolution": 3, "uncertainty": 3,
-    "auroc": 2,
+    "brier": 3, "reliability": 3, "resolution": 3, "uncertainty": 3, "auroc": 2,
 }  # fmt: skip
 P_VALUES = ("p", "p_holm", "p_labels", "p_alike", "p_alike_holm")
 
