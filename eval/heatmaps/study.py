@@ -30,10 +30,14 @@ _STYLE: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "chexqa", "fon
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 _MARKS = "osD^vPX"
 _CSS = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#14202b}"
-    "table{border-collapse:collapse;font-size:.85rem}th,td{padding:.2rem .6rem;text-align:right;border-bottom:1px "
-    "solid #d5dbe1}th:first-child,td:first-child{text-align:left}.scroll{overflow-x:auto}.notice{background:#fff3cd;"
-    "padding:.4rem .8rem}svg{max-width:100%;height:auto}"
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:90rem;margin:2rem auto;padding:0 1rem;color:#14202b;"
+    "background:#fff}p{max-width:75ch}table{border-collapse:collapse;font-size:.85rem}th,td{padding:.2rem .6rem;"
+    "text-align:right;border-bottom:1px solid #d5dbe1;white-space:nowrap}thead th{white-space:normal;"
+    "vertical-align:bottom}th:first-child,td:first-child{text-align:left;position:sticky;left:0;background:#fff}"
+    ".scroll{overflow-x:auto}.notice{background:#fff3cd;padding:.4rem .8rem}svg{max-width:100%;height:auto}"
+    "@page{size:A4 landscape;margin:11mm}@media print{.scroll{overflow:visible}table{font-size:6pt}"
+    "th,td{padding:1px 2px}svg{max-height:85mm}tr,svg{break-inside:avoid}h2{break-after:avoid}}"
+    "@media(forced-colors:active){.notice{border:1px solid}svg{forced-color-adjust:none;background:#fff}}"
 )
 
 
@@ -282,7 +286,8 @@ def _page(made: Study, drawn: Mapping[str, bytes], notice: str | None, label: st
             f'<section id="{name}"><h2>{title}</h2><p>{text}</p>{plot}<div class="scroll">{table}</div></section>'
         )
     head = (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" '
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
+        'content="width=device-width, initial-scale=1"><meta http-equiv="Content-Security-Policy" '
         "content=\"default-src 'none'; style-src 'unsafe-inline'\"><title>Localization maps</title>"
         f"<style>{_CSS}</style></head><body><h1>Localization maps</h1><p>{html.escape(label)}</p>{told}"
     )
