@@ -88,6 +88,7 @@ def test_the_same_workers_do_one_piece_of_work_after_the_other() -> None:
     assert os.getpid() not in first | second
 
 
+@pytest.mark.long
 def test_after_a_worker_died_there_are_new_ones() -> None:
     with WorkerConfig(workers=2).gathered() as runner:
         assert isinstance(dict(runner.run(die_at_three, tasks(5)))["3"], WorkerDied)

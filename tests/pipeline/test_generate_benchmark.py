@@ -75,8 +75,8 @@ FINDINGS = ("effusion", "cardiomegaly")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """Three phantoms of each of two findings, two of them present, and a line of a picture that is not there."""
     folder = tmp_path_factory.mktemp("pipeline")
-    write_cases(folder / "cases", 21, 3, 256)
-    records = [record for record in lines(folder / "cases" / "cases.jsonl") if record["finding"] in FINDINGS]
+    write_cases(folder / "cases", 6, 3, 256, findings=FINDINGS)
+    records = lines(folder / "cases" / "cases.jsonl")
     records.sort(key=lambda record: (not record["present"], record["case_id"]))
     records.insert(1, records.pop())  # one without a finding among the first three
     records.insert(4, {**records[3], "case_id": "lost", "image": "images/lost.png"})
@@ -365,7 +365,7 @@ def stop_after(steps: int) -> Callable[[str, int], Callable[[], None]]:
     return start
 
 
-@pytest.mark.parametrize("steps", [1, 4])
+@pytest.mark.parametrize("steps", rest_long([4, 1], keep=1))
 def test_an_interrupted_generation_goes_on_to_the_same_bytes(
     made: Made, whole: dict[str, bytes], tmp_path: Path, steps: int
 ) -> None:
@@ -420,7 +420,7 @@ def test_finished_cases_are_not_done_again(made: Made, tmp_path: Path, monkeypat
     assert len(surveyed) == 0, "both had been surveyed"
 
 
-@pytest.mark.parametrize("what", ["seed", "recipes", "question bank", "manifest"])
+@pytest.mark.parametrize("what", rest_long(["seed", "manifest", "recipes", "question bank"]))
 def test_a_partial_folder_of_other_arguments_is_refused_by_name(made: Made, tmp_path: Path, what: str) -> None:
     cases = few(made, tmp_path / "cases", 2)
     with pytest.raises(StopError):
