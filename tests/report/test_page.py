@@ -25,6 +25,7 @@ from chexqa.eval.gallery.address import NAMES
 from chexqa.eval.gallery.files import script_json
 from chexqa.eval.gallery.stressed import EXAMPLES
 from chexqa.eval.report import plot_style
+from chexqa.eval.report.page import data as page_data
 from chexqa.eval.scoring import intervals
 from chexqa.eval.tables.grid import MACRO
 from chexqa.eval.thresholds.fit import LEAST_OBSERVATIONS
@@ -99,7 +100,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("report")
     with pytest.MonkeyPatch.context() as patch:
         hurry(patch)
-        patch.setattr(intervals, "LEAST_CLUSTERS", 4)
+        for module in (intervals, page_data):
+            patch.setattr(module, "LEAST_CLUSTERS", 4)
         told: list[str] = []
         patch.setattr(plot_style, "say", lambda figure, notice: told.append(notice) or figure)
         assert main.run(["report", *runs(home), "-o", str(home / "report")]) == 0
