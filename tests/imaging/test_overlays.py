@@ -14,6 +14,7 @@ import cv2
 import numpy as np
 import pytest
 import shapes
+from rest_long import rest_long
 from scipy import ndimage
 from scipy.spatial import cKDTree
 
@@ -203,7 +204,7 @@ def test_a_letter_stands_beside_its_disc_and_away_from_the_outline_and_other_dis
     assert rows.max() < 538, "nor the outline"
 
 
-@pytest.mark.parametrize("shade", [90, 170, 255])
+@pytest.mark.parametrize("shade", rest_long([255, 90, 170], keep=1))
 def test_a_letter_has_a_closed_dark_edge_on_every_ground(shade: int) -> None:
     for letter in "ABCDEFGH":
         alone, drawn = (np.full((1024, 1024, 3), one, np.uint8) for one in (0, shade))

@@ -643,12 +643,14 @@ def test_lateral_views_are_left_out_unless_they_are_allowed(made: Made, tmp_path
     assert kinds <= {"detection", "grid_cell"}, "nothing that needs the lungs of a frontal view"
 
 
-def test_the_strict_recipe_asks_about_the_heart_s_width_on_pa_views_only(made: Made, tmp_path: Path) -> None:
-    for view, asked in (("PA", True), ("AP", False), (None, False)):
-        cases = changed(made, tmp_path / f"cases {view}", view=view)["manifest"]
-        generate_benchmark.generate(cases, tmp_path / f"bench {view}", job(5, "strict"))
-        items = benchmark.load(tmp_path / f"bench {view}").items
-        assert any(item.finding == "cardiomegaly" for item in items) == asked
+@pytest.mark.parametrize(("view", "asked"), rest_long([("PA", True), ("AP", False), (None, False)], names=2))
+def test_the_strict_recipe_asks_about_the_heart_s_width_on_pa_views_only(
+    made: Made, tmp_path: Path, view: str | None, asked: bool
+) -> None:
+    cases = changed(made, tmp_path / "cases", view=view)["manifest"]
+    generate_benchmark.generate(cases, tmp_path / "bench", job(5, "strict"))
+    items = benchmark.load(tmp_path / "bench").items
+    assert any(item.finding == "cardiomegaly" for item in items) == asked
 
 
 def test_letters_run_from_left_to_right_and_options_say_their_side(made: Made) -> None:

@@ -779,6 +779,7 @@ def test_names_are_kept_as_given_and_numbers_become_names() -> None:
 # A real spreadsheet program.
 
 
+@pytest.mark.long
 def test_libreoffice_saves_a_sheet_with_every_cell_and_picture(sheets: Path, tmp_path: Path) -> None:
     program = shutil.which("soffice")
     if program is None:

@@ -91,6 +91,7 @@ def test_a_study_trains_repeats_tells_and_asks_and_counts_the_study_alone(
     assert graded.filter(graded["model"] == "reader/ben").height == len(sheets["readers", "ben"]["rows"])
 
 
+@pytest.mark.long
 def test_training_says_what_the_key_says_once_it_is_answered(tmp_path: Path, cli: Cli, soffice: str) -> None:
     bench = benchmark.load(write_small(tmp_path / "bench"))
     assert cli("review", "study", bench.folder, "-o", tmp_path / "s", "--readers", "anna", "--sample", 1,

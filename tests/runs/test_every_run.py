@@ -183,7 +183,9 @@ def test_every_option_of_the_command_is_here() -> None:
     assert set(SHAPING) < set(OPTIONS)
 
 
-@pytest.mark.parametrize("option", [name for name, given in OPTIONS.items() if given[0] == "-" and name not in SHAPING])
+@pytest.mark.parametrize(
+    "option", rest_long([name for name, given in OPTIONS.items() if given[0] == "-" and name not in SHAPING], keep=6)
+)
 def test_other_options_make_the_plain_run(made: Callable[..., Path], option: str) -> None:
     plain, other = read_run.load(made(None)), read_run.load(made(option, NAMES[:1]))
     about = {name: value for name, value in plain.about.items() if name not in ("models", "seed")}
