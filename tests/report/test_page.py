@@ -705,8 +705,11 @@ def test_nothing_overflows_overlaps_or_is_clipped(page: Any, width: int) -> None
     page.set_viewport_size({"width": width, "height": 900})
     page.locator("#unfold").click()
     found = page.evaluate(LAYOUT)
+    silent = page.evaluate("""() => [...document.querySelectorAll(".panel.cells")].filter((panel) =>
+      (panel.scrollWidth > panel.clientWidth + 1) !== Boolean(panel.querySelector(".sideways"))).length""")
     page.locator("#unfold").click()
     assert found == []
+    assert silent == 0, "a plot that scrolls says so"
 
 
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])

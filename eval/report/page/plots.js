@@ -110,7 +110,8 @@ const plots = (() => {
     });
     const whole = svg(width, height, title_, ...parts);
     if (report.narrow.matches) whole.style.minWidth = `${Math.round(width)}px`;
-    return make("div", { class: `${isWide ? "panel wide" : "panel"} cells` }, whole);
+    const isCut = report.narrow.matches && width > document.documentElement.clientWidth - 28;
+    return make("div", { class: `${isWide ? "panel wide" : "panel"} cells` }, isCut ? make("p", { class: "pale small sideways" }, "More columns to the right: the plot scrolls sideways →") : "", whole);
   }
 
   // Bars of parts that make up a whole. ``rows``: label and parts [value, name, tone, choice].
