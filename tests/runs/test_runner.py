@@ -412,6 +412,7 @@ def test_a_second_ctrl_c_does_not_wait_for_the_turns_in_flight(bench: Benchmark,
         assert len(server.requests) == len(bench.items) + 1
 
 
+@pytest.mark.xdist_group("forked")
 def test_a_second_process_is_refused_by_the_number_of_the_first_and_status_tells_when_that_is_dead(
     bench: Benchmark, tmp_path: Path, cli: Cli
 ) -> None:

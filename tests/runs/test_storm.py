@@ -94,6 +94,7 @@ def test_a_storm_changes_no_state_and_no_accuracy(handmade: Any, tmp_path: Path)
     assert not any(one.stopped for one in stormy)
 
 
+@pytest.mark.xdist_group("forked")
 def test_ten_kills_cost_no_more_than_the_turns_in_flight(handmade: Any, tmp_path: Path) -> None:
     kills, concurrency, run = 10, 4, tmp_path / "run"
     bench = fill(handmade, free=10, fits=10, revise=20)
@@ -180,6 +181,7 @@ def test_a_full_disk_stops_the_run_and_with_room_it_goes_on(handmade: Any, tmp_p
     assert again == set(bench.item) - kept
 
 
+@pytest.mark.xdist_group("forked")
 def test_a_log_that_may_not_grow_stops_the_run_and_later_it_goes_on(handmade: Any, tmp_path: Path) -> None:
     bench = fill(handmade, free=0, fits=0, revise=3)
     run = tmp_path / "run"

@@ -62,6 +62,7 @@ def decision(folder: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.xdist_group("forked")
 def test_a_run_stops_at_the_first_look_that_decides_and_a_killed_one_decides_the_same(
     bench: Benchmark, tmp_path: Path
 ) -> None:

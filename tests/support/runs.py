@@ -1,4 +1,7 @@
-"""Runs in separate processes, which tests may kill or deprive of disk space."""
+"""Runs in separate processes, which tests may kill or deprive of disk space.
+
+Tests of such runs carry ``xdist_group("forked")``: their processes are forked from a server that loads litellm.
+"""
 
 from __future__ import annotations
 
