@@ -15,9 +15,12 @@ program prints, with 95 % intervals over radiographs, the share of patches that 
 - by a rim of 10 px around all changed pixels;
 - by the patch's rim before anything is filled: this is what a fill has to hide.
 
-A forest then orders pairs of whole pictures; p is that of a sign test. In one pair, the target picture is compared with
-the irrelevant picture, which still has the lesion. In the other, it is compared with the same radiograph drawn without
-the lesion, so a difference is a trace of the fill.
+A forest is then given statistics of whole single pictures and says which are target pictures; p is that of a test that
+exchanges the labels within each radiograph. Three pairs of pictures are compared:
+
+- target and irrelevant: the irrelevant picture still has the lesion, so the lesion itself may tell them apart;
+- the same two fills of the radiograph drawn without the lesion: only the fill can tell;
+- target, and the radiograph drawn without the lesion: only a trace of the fill can tell.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import cv2
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import binomtest, skew
+from scipy.stats import skew
 
 from chexqa.contract.cases import load_case, read_manifest
 from chexqa.contract.findings import FINDINGS
@@ -54,6 +57,8 @@ Gray = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 Numbers = list[float]
 MOST_OF_LUNGS = 0.25
+EXCHANGES = 20_000
+WHOLE = ("target, irrelevant", "the same fills without the lesion", "target, not filled without the lesion")
 
 
 @dataclass(frozen=True)
@@ -112,19 +117,21 @@ class _Outlined:
         return Lesion(self.case["file_name"], image, lungs, lesion, lesion, twin)
 
 
-def both(case: Lesion, fill: Fill) -> tuple[tuple[Gray, Mask], tuple[Gray, Mask]] | None:
-    """Return the target picture and the irrelevant picture with their patches; None if one of them cannot be made."""
+def patches(case: Lesion) -> tuple[Mask, Mask] | None:
+    """Return the patches of the target picture and of the irrelevant picture; None if there is no irrelevant one."""
     lesion = case.lesion
     if not lesion.any() or np.count_nonzero(lesion) > MOST_OF_LUNGS * np.count_nonzero(case.lungs):
         return None
     patch = grown(lesion, scaled(GROWTH, lesion.shape))
     place = clean_place(case.image, patch, case.lungs, case.taken)
-    if place is None:
-        return None
-    near = Surroundings(case.lungs, ~grown(case.taken | place, scaled(BAND, lesion.shape)))
-    made = [(filled(case.image, one, fill, near, stream(0, case.name, label)), one)
-            for one, label in ((patch, "target"), (place, "irrelevant"))]  # fmt: skip
-    return made[0], made[1]
+    return None if place is None else (patch, place)
+
+
+def both(case: Lesion, chosen: tuple[Mask, Mask], fill: Fill, image: Gray) -> list[tuple[Gray, Mask]]:
+    """Return ``image`` with the first and with the second patch filled, each with its patch."""
+    near = Surroundings(case.lungs, ~grown(case.taken | chosen[1], scaled(BAND, image.shape)))
+    return [(filled(image, one, fill, near, stream(0, case.name, label)), one)
+            for one, label in zip(chosen, ("target", "irrelevant"), strict=True)]  # fmt: skip
 
 
 def bands(image: Gray) -> list[npt.NDArray[np.float32]]:
@@ -134,14 +141,19 @@ def bands(image: Gray) -> list[npt.NDArray[np.float32]]:
     return [np.asarray(one - other, np.float32) for one, other in pairwise(smooth)]
 
 
-def of_patch(image: Gray, patch: Mask, reach: int, seen: Mask | None = None) -> Numbers:
-    """Return statistics of a patch and its rim, without position and shape; only pixels in ``seen`` count."""
+def of_patch(
+    image: Gray, own: list[npt.NDArray[np.float32]], patch: Mask, reach: int, seen: Mask | None = None
+) -> Numbers:
+    """Return statistics of a patch and its rim, without position and shape; only pixels in ``seen`` count.
+
+    ``own`` has the picture's :func:`bands`.
+    """
     edge = cv2.morphologyEx(patch.astype(np.uint8), cv2.MORPH_GRADIENT, np.ones((5, 5), np.uint8)).astype(bool)
     core, rim, edge = (one if seen is None else one & seen for one in (patch, grown(patch, reach) & ~patch, edge))
     grey = image.astype(np.float32)
     numbers = [float(grey[core].mean() - grey[rim].mean()), float(grey[core].std()), float(grey[rim].std()),
                float(grey[rim].mean()), float(skew(grey[core])), float(skew(grey[rim]))]  # fmt: skip
-    for band in bands(image):
+    for band in own:
         spread = [float(band[area].std()) for area in (core, rim, edge)]
         numbers += [*spread, spread[0] / (spread[1] + 1e-3), spread[2] / (spread[1] + 1e-3), float(skew(band[core]))]
     return numbers
@@ -166,23 +178,26 @@ def of_picture(image: Gray) -> Numbers:
 
 
 def measured(make: Callable[[], Lesion], fill: Fill) -> dict[str, tuple[Numbers, Numbers]] | None:
-    """Return a case's pair of statistics for each test, keyed by the test's name; None if :func:`both` gives None."""
+    """Return a case's pair of statistics for each test, keyed by the test's name; None without :func:`patches`."""
     case = make()
-    made = both(case, fill)
-    if made is None:
+    chosen = patches(case)
+    if chosen is None:
         return None
+    made = both(case, chosen, fill, case.image)
     reach, band = (scaled(share, case.image.shape) for share in (RIM, BAND))
     found: dict[str, list[Numbers]] = {"patch and rim": [], "in lung": [], "beyond": [], "rim before": []}
     for image, patch in made:
         around = window(patch, 2 * reach + band + 32)
         own, inner, lungs = image[around], patch[around], case.lungs[around]
-        found["patch and rim"].append(of_patch(own, inner, reach))
-        found["in lung"].append(of_patch(own, inner, reach, lungs))
-        found["beyond"].append(of_patch(own, grown(inner, band), reach))
+        fine = bands(own)
+        found["patch and rim"].append(of_patch(own, fine, inner, reach))
+        found["in lung"].append(of_patch(own, fine, inner, reach, lungs))
+        found["beyond"].append(of_patch(own, fine, grown(inner, band), reach))
         found["rim before"].append(of_rim(case.image[around], inner, reach))
-    found["target, irrelevant"] = [of_picture(image) for image, _ in made]
+    found[WHOLE[0]] = [of_picture(image) for image, _ in made]
     if case.twin is not None:
-        found["target, twin"] = [found["target, irrelevant"][0], of_picture(case.twin)]
+        found[WHOLE[1]] = [of_picture(image) for image, _ in both(case, chosen, fill, case.twin)]
+        found[WHOLE[2]] = [found[WHOLE[0]][0], of_picture(case.twin)]
     return {name: (pair[0], pair[1]) for name, pair in found.items()}
 
 
@@ -212,12 +227,27 @@ def scores(rows: list[tuple[Numbers, Numbers]], make: Callable[[], Any]) -> npt.
     return score.reshape(-1, 2)
 
 
-def told(rows: list[tuple[Numbers, Numbers]], make: Callable[[], Any]) -> str:
-    """Return, as text in percent, the share of patches classified correctly, with its interval over radiographs."""
-    score = scores(rows, make)
-    right = ((score[:, 0] > 0.5).astype(float) + (score[:, 1] <= 0.5)) / 2
+def correct(score: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the share of each pair that is classified correctly: 0, 0.5 or 1."""
+    return np.asarray(((score[:, 0] > 0.5).astype(float) + (score[:, 1] <= 0.5)) / 2)
+
+
+def exchanged(right: npt.NDArray[np.float64]) -> float:
+    """Return the p-value of the mean share that is classified correctly, if labels are exchanged within pairs.
+
+    The scores are kept, since a pair is scored by a classifier that did not learn from it.
+    """
+    beyond = right - 0.5
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], (EXCHANGES, len(right)))
+    return float((1 + np.count_nonzero(signs @ beyond >= beyond.sum() - 1e-9)) / (1 + EXCHANGES))
+
+
+def told(rows: list[tuple[Numbers, Numbers]], make: Callable[[], Any], tested: bool = False) -> str:
+    """Return, as text in percent, the share classified correctly with its interval over radiographs, and perhaps p."""
+    right = correct(scores(rows, make))
+    p = f", p = {exchanged(right):.3f}" if tested else ""
     half = 1.96 * right.std(ddof=1) / np.sqrt(len(right))
-    return f"{100 * right.mean():.0f} ({100 * (right.mean() - half):.0f} to {100 * (right.mean() + half):.0f})"
+    return f"{100 * right.mean():.0f} ({100 * (right.mean() - half):.0f} to {100 * (right.mean() + half):.0f}){p}"
 
 
 def main(sources: dict[str, list[Callable[[], Lesion]]], fill: Fill) -> None:
@@ -231,13 +261,11 @@ def main(sources: dict[str, list[Callable[[], Lesion]]], fill: Fill) -> None:
         for test in ("patch and rim", "in lung", "beyond", "rim before"):
             found = [f"{label} {told([row[test] for row in rows], make)}" for label, make in classifiers().items()]
             print(f"  {test}: {', '.join(found)}", flush=True)
-        for test in ("target, irrelevant", "target, twin"):
+        for test in WHOLE:
             pairs = [row[test] for row in rows if test in row]
             if pairs:
-                score = scores(pairs, classifiers()["forest"])
-                ordered, of = int(np.sum(score[:, 0] > score[:, 1])), int(np.sum(score[:, 0] != score[:, 1]))
-                p = binomtest(ordered, of, 0.5, "greater").pvalue if of else 1.0
-                print(f"  whole pictures, {test}: {ordered} of {of} pairs in order, p = {p:.3f}", flush=True)
+                share = told(pairs, classifiers()["forest"], tested=True)
+                print(f"  whole pictures of {len(pairs)} radiographs, {test}: forest {share}", flush=True)
         haze = np.array([[one[0] for one in row["patch and rim"]] for row in rows])
         for label, values in zip(("target", "irrelevant"), haze.T, strict=True):
             print(f"  {label}: patch minus rim {values.mean():+.1f} grey levels (sd {values.std():.1f})", flush=True)

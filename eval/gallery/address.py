@@ -19,7 +19,8 @@ name           items that pass
 ``path``       items of cases on this path, such as ``revision_free``
 ``condition``  ``original``, the name of an altered picture's condition, such as ``target``, or a cell of stress, such
                as ``noise-3``
-``flag``       items with this flag of the key, such as ``contested``
+``flag``       items with this flag of the key, such as ``contested``, or with this reason why they are not asked with
+               an altered picture
 ``right``      items that this model has right
 ``wrong``      items that this model was asked and did not answer right
 ``model``      items that this model was asked; ``state``, ``said``, ``confidence`` and ``models`` then count

@@ -11,7 +11,9 @@ import polars as pl
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import ORIGINAL, Answer, CaseKey, Item, asking_order
 from chexqa.contract.read_run import Turn
+from chexqa.eval.grounding.answer_pairs import has_altered
 from chexqa.eval.scoring.grade import STATES, Graded, protocol_name
+from chexqa.generators.attributes.attribute_keys import OF_SIDES
 from chexqa.generators.interventions import altered_items
 
 RAW_CHARACTERS = 20_000
@@ -53,13 +55,20 @@ class Entry:
     """Item of the gallery with its key and answers.
 
     ``said`` has one entry for each row; it is None for a row that should not answer this item. ``key`` is None for a
-    target picture, whose right answer is not known. ``answer`` is None for an altered item.
+    target picture, whose right answer is not known. ``answer`` is None for an altered item. ``not_audited`` has a text
+    for each condition under which the question cannot be asked: the condition and the reason.
     """
 
     item: Item
     key: tuple[int, ...] | None
     answer: Answer | None
     said: list[Said | None]
+    not_audited: tuple[str, ...] = ()
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Return the flags of the key, and the reasons why the question is not asked with altered pictures."""
+        return (*(self.answer.flags if self.answer else ()), *self.not_audited)
 
     @property
     def share(self) -> float | None:
@@ -89,10 +98,12 @@ def collect(graded: Graded) -> Entries:
     rows: list[Row] = graded.grades.select("model", "protocol").unique(maintain_order=True).rows()
     said = _said(graded.grades, rows)
     asked = asked_items(benchmark, graded.grades)
+    left = _not_audited(graded)
     of_case: dict[str, list[Entry]] = {}
     for item in sorted(asked, key=lambda item: (item.case_id, asking_order(item))):
         answer = answers[item.item_id]
-        of_case.setdefault(item.case_id, []).append(Entry(item, answer.answer, answer, said[item.item_id]))
+        why = left.get((item.case_id, item.kind), ())
+        of_case.setdefault(item.case_id, []).append(Entry(item, answer.answer, answer, said[item.item_id], tuple(why)))
     for entry in _altered(graded, rows, said):
         if entry.item.case_id in of_case:
             of_case[entry.item.case_id].append(entry)
@@ -122,6 +133,18 @@ def begun(state: str, parsed: tuple[int, ...] | None, reply: str | None, reasoni
     begun = None if reply is None else reply[:RAW_CHARACTERS]
     apart = (reasoning[:RAW_CHARACTERS], max(0, len(reasoning) - RAW_CHARACTERS)) if reasoning else None
     return Said(state, parsed, begun, len(reply or "") - len(begun or ""), apart)
+
+
+def _not_audited(graded: Graded) -> dict[tuple[str, str], list[str]]:
+    """Return the reasons why questions are not asked with altered pictures, keyed by case and kind of question.
+
+    The result is empty if no run was asked about altered pictures.
+    """
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in altered_items.load(graded.benchmark).not_audited or () if has_altered(graded) else ():
+        for kind in OF_SIDES if row.condition in altered_items.ALONE else ("detection",):
+            found.setdefault((row.case_id, kind), []).append(row.flag)
+    return found
 
 
 def _altered(graded: Graded, rows: list[Row], said: dict[str, list[Said | None]]) -> Iterator[Entry]:

@@ -56,7 +56,7 @@ def index_record(
             "".join(map(_letter, entry.said)),
             ",".join(map(_options_of, entry.said)),
             None if entry.key is None else ".".join(map(str, entry.key)),
-            [flags.of(flag) for flag in (entry.answer.flags if entry.answer else ())],
+            [flags.of(flag) for flag in entry.flags],
             texts.of(entry.item.question),
             lists.of(_option_list(entry.item)),
             [numbers[image] for image in pictures.of_card(entry)],

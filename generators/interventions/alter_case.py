@@ -65,6 +65,11 @@ class CaseToAlter:
         field = self.lungs.right | self.lungs.left
         return field & ~self.masks["heart"] if "heart" in self.masks else field
 
+    @property
+    def taken(self) -> Mask:
+        """Return the pixels of all findings, ``(H, W)``."""
+        return np.asarray(np.logical_or.reduce([self.masks["lesion"], *(self.others or ())]))
+
 
 class Alteration:
     """Collector of the altered items of one case; ``show`` stores a picture and returns its path in the benchmark."""
@@ -106,8 +111,7 @@ class Alteration:
         """
         if self._near is None:
             case = self.case
-            places = () if place is None else (place,)
-            taken = np.logical_or.reduce([case.masks["lesion"], *(case.others or ()), *places])
+            taken = case.taken if place is None else case.taken | place
             clean, field = ~grown(taken, scaled(BAND, taken.shape)), case.lung_field
             textures = Textures(case.working, field, clean) if self.fill == "inpaint" else None
             self._near = Surroundings(field, clean, textures)
@@ -156,16 +160,14 @@ def _add_fills(made: Alteration, lesion: Mask) -> None:
     """Add two pictures or none: the lesion filled (target), and other lung tissue filled (irrelevant)."""
     case = made.case
     patch = grown(lesion, scaled(GROWTH, lesion.shape))
-    taken = np.logical_or.reduce([lesion, *(case.others or ())])
-    place = clean_place(case.working, patch, case.lung_field, taken)
+    place = clean_place(case.working, patch, case.lung_field, case.taken)
     if place is None:
         made.leave(NO_PLACE, "target", "irrelevant")
         return
     answer = next(one.answer for one in case.answers if one.item_id.endswith("/detection"))
-    pixels = int(np.count_nonzero(patch))
     near = made.surroundings(place)
-    made.add("target", made.paint(patch, "target", near), {"detection": None}, pixels, "all")
-    made.add("irrelevant", made.paint(place, "irrelevant", near), {"detection": answer}, pixels, "lung")
+    for name, filling, key, part in (("target", patch, None, "all"), ("irrelevant", place, answer, "lung")):
+        made.add(name, made.paint(filling, name, near), {"detection": key}, int(np.count_nonzero(filling)), part)
 
 
 def _add_partial(made: Alteration, lesion: Mask, asked: Asked) -> None:

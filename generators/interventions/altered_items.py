@@ -28,6 +28,8 @@ ALTERED = tuple(name for name in CONDITIONS if name != ORIGINAL)
 # The conditions of attribute questions. The original questions have a history unless each item is asked alone.
 ALONE = ("partial", "mirror")
 ITEMS, KEY = "interventions.jsonl", "interventions-key.jsonl"
+# Flag, in a gallery, of questions that cannot be asked under a condition.
+FLAG = "not asked with a {condition} picture: {reason}"
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,11 @@ class NotAudited:
     finding: str
     condition: str
     reason: str
+
+    @property
+    def flag(self) -> str:
+        """Return the condition and the reason as one text, by which the case is found in a gallery."""
+        return FLAG.format(condition=self.condition, reason=self.reason)
 
     def to_record(self) -> Record:
         """Return the JSON form."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -22,7 +23,7 @@ Mask = npt.NDArray[np.bool_]
 Keys = dict[str, tuple[int, ...]]
 # Kinds of question that are asked of a part of the lesion, and of a mirrored picture.
 KINDS = attribute_keys.OF_SIDES
-_FRAME = 0.12  # margin around the lungs that a mirrored picture shows, in units of the lungs' width and height
+_MARGIN = 0.12  # width of the margin around the lungs that a mirrored picture shows, in units of the lungs' width
 
 
 @dataclass(frozen=True)
@@ -150,16 +151,14 @@ def mirrored_lungs(lungs: Lungs) -> Lungs:
 
 
 def mirrored(image: Gray, lungs: Lungs) -> Gray:
-    """Return the radiograph ``(H, W)`` mirrored left to right, black outside a frame around the lungs.
+    """Return the radiograph ``(H, W)`` mirrored left to right, black beyond a margin around the lungs.
 
-    The frame hides side markers, which lie beside the lungs.
+    The margin is around the convex hull of both lungs. Side markers lie above the shoulders or beside the chest, so
+    they are hidden.
     """
-    rows, columns = window(lungs.right | lungs.left)
-    down, across = (round(_FRAME * (one.stop - one.start)) for one in (rows, columns))
-    frame = (
-        slice(max(0, rows.start - down), rows.stop + down),
-        slice(max(0, columns.start - across), columns.stop + across),
-    )
-    made = np.zeros_like(image)
-    made[frame] = image[frame]
-    return np.ascontiguousarray(made[:, ::-1])
+    both = lungs.right | lungs.left
+    points = cv2.convexHull(np.argwhere(both)[:, ::-1].astype(np.int32))
+    hull = cv2.fillConvexPoly(np.ones(both.shape, np.uint8), points, 0)
+    columns = window(both)[1]
+    shown = cv2.distanceTransform(hull, cv2.DIST_L2, 5) <= _MARGIN * (columns.stop - columns.start)
+    return np.ascontiguousarray(np.where(shown, image, 0)[:, ::-1])

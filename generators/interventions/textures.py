@@ -29,7 +29,8 @@ _FEATHER = 8 / 1024  # standard deviation of the transition between two pieces
 _TONE = 40 / 1024  # standard deviation of the Gaussian for the tone of lung
 _SEEN = 0.02  # a smaller weight counts as 0
 _HALF = 0.7  # weight of two pieces where they meet
-_STRONG = 2.5  # detail is clipped to this multiple of its median size
+_STRONG = 2.5  # ribs and vessels are clipped to this multiple of their median size, and noise to twice as much
+_NOISE = 2.5 / 1024  # standard deviation of the Gaussian that separates noise from ribs and vessels
 
 
 class _Source(NamedTuple):
@@ -64,9 +65,16 @@ class Textures:
         broad, _ = _masked_blur(self._pixels, self._known, _DETAIL * self.side)
         detail = pixels - _enlarged(broad, pixels.shape)
         # Tubes and misplaced outlines are stronger than ribs and vessels; a median does not see them.
-        limit = _STRONG * float(np.median(np.abs(detail[self.usable]))) if self.usable.any() else 0.0
-        self.detail = np.asarray(np.clip(detail, -limit, limit) * self.usable, np.float32)
+        # Noise is limited apart, so that it goes on where what lies under it is limited.
+        forms = cv2.GaussianBlur(detail, (0, 0), max(1.0, _NOISE * self.side))
+        made = self._limited(forms, _STRONG) + self._limited(detail - forms, 2 * _STRONG)
+        self.detail = np.asarray(made * self.usable, np.float32)
         self._detail = _shrunk(self.detail)
+
+    def _limited(self, values: Floats, most: float) -> Floats:
+        """Return values clipped to ``most`` times their median size in usable lung."""
+        limit = most * float(np.median(np.abs(values[self.usable]))) if self.usable.any() else 0.0
+        return np.asarray(np.clip(values, -limit, limit), np.float32)
 
     def tone(self, patch: Mask) -> Floats | None:
         """Return the tone ``(H, W)`` of clean lung without the patch; None if there is little clean lung.

@@ -76,6 +76,8 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Benchmark:
         shown = (Picture("radiograph", drawn(made.folder, f"{number}", present)),)
         item = made.items[-1] = replace(made.items[-1], turn_images=shown, alone_images=shown)
         if not present:
+            left = [altered_items.NotAudited(case_id, finding, "target", "no place").to_record()]
+            rows.append({"items": [], "keys": [], "not_audited": left})
             continue
         pictures = {"target": (False, None), "irrelevant": (True, (1,))}
         items, keys = [], []
@@ -177,7 +179,7 @@ def test_a_reader_of_pixels_uses_the_lesion(tables: dict[str, pl.DataFrame]) -> 
     assert (row["cgr"], row["is"], row["accuracy"], row["right_and_grounded"]) == (1, 1, 1, 1)
     assert (row["published_class"], row["looks"], row["audited"], row["audited_share"]) == (READS, USES, PRESENT, 1)
     assert tables["grounding_findings"].filter(model="pixels")["net_grounding"].to_list() == [1, 1]
-    assert tables["not_audited"]["cases"].sum() == PRESENT
+    assert tables["not_audited"]["cases"].sum() == PRESENT + ABSENT
 
 
 def test_a_coin_is_not_said_to_use_it(tables: dict[str, pl.DataFrame]) -> None:
@@ -344,6 +346,12 @@ def test_every_number_of_the_report_leads_to_both_pictures(
         row.locator("a", has_text="uses the lesion").click()
         page.wait_for_function(f"document.getElementById('count').textContent.startsWith('{PRESENT} of ')")
         assert page.locator("#cards > li").first.locator("img, canvas").count() == 2
+        page.go_back()
+        page.locator("details[data-table=not_audited] > summary").click()
+        reasons = page.locator("details[data-table=not_audited] tbody tr", has_text="no place")
+        reasons.first.locator("td a", has_text="no place").click()
+        page.wait_for_function(f"document.getElementById('count').textContent.startsWith('{ABSENT // 2} of ')")
+        page.locator("#cards .flag", has_text="not asked with a target picture: no place").first.wait_for()
         browser.close()
 
 

@@ -13,7 +13,7 @@ import polars as pl
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import PATHS
-from chexqa.contract.kinds import LEVELS, kind_order
+from chexqa.contract.kinds import KINDS, LEVELS, kind_order
 from chexqa.eval.confidence.confidence_tables import ALL
 from chexqa.eval.design.weights import NOT_COMPARED
 from chexqa.eval.report.page.sections import OUTLINE, Frames
@@ -26,6 +26,7 @@ from chexqa.eval.tables.levels_and_stages import OVERALL
 from chexqa.eval.tables.model_pairs import GRID_SCORE
 from chexqa.eval.tables.numbers_markdown_latex import WIDE, words
 from chexqa.eval.thresholds.fit import LEAST_OBSERVATIONS
+from chexqa.generators.interventions.altered_items import FLAG
 
 # Column that the rows of a report's tables share, and that the page's switch of protocols filters.
 PROTOCOL = "protocol"
@@ -62,6 +63,8 @@ def page_data(benchmark: Benchmark, frames: Frames, domains: Mapping[str, str]) 
         "paths": list(PATHS),
         "states": list(STATES),
         "kinds": kind_order(set(frames["kinds"]["kind"])),
+        "drawn_anew": [name for name, kind in KINDS.items() if kind.drawn_anew],
+        "not_audited_flag": FLAG,
         "options": option_numbers(benchmark),
         "unit": frames["facts"]["clusters"][0],
         "least": LEAST_CLUSTERS,

@@ -13,15 +13,18 @@ const tables = (() => {
     grounding: { accuracy: DETECTION, audited: TARGET, audited_share: TARGET, looks: TARGET, net_grounding: TARGET, right_and_grounded: TARGET, true_removal: DETECTION, key_following: { condition: "partial" },
       mirror: MIRROR, mirror_side: { ...MIRROR, kind: "comparison" }, flips_again: DETECTION, cgr: TARGET, uar: DETECTION, is: OTHER, published_class: TARGET },
     grounding_findings: { finding: TARGET, flipped_target: TARGET, flipped_irrelevant: OTHER, net_grounding: TARGET, audited: TARGET, looks: TARGET },
-    not_audited: { finding: DETECTION, cases: DETECTION },
   };
+  // A fresh drop is of the kinds of question that a fresh seed draws anew, and a reason of the questions that a condition asks again.
+  EXAMPLES.grounding.fresh_drop = EXAMPLES.grounding.fresh_verdict = { kind: data.drawn_anew };
+  EXAMPLES.not_audited = Object.fromEntries(["finding", "condition", "reason", "cases"].map((column) => [column,
+    (row) => ({ flag: data.not_audited_flag.replace("{condition}", row.condition).replace("{reason}", row.reason) })]));
   EXAMPLES.grounding.model = EXAMPLES.grounding_findings.model = TARGET;
 
   function examples(table, column, row) {
     const choice = EXAMPLES[table]?.[column];
     if (!choice || !row || row[column] === null || row[column] === undefined) return null;
     const named = Object.fromEntries(["protocol", "model", "finding"].filter((name) => row[name]).map((name) => [name, row[name]]));
-    return report.gallery({ ...named, ...choice });
+    return report.gallery({ ...named, ...(typeof choice === "function" ? choice(row) : choice) });
   }
 
   function compare(one, other, direction) {
