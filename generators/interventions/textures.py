@@ -66,8 +66,8 @@ class Textures:
         detail = pixels - _enlarged(broad, pixels.shape)
         # Tubes and misplaced outlines are stronger than ribs and vessels; a median does not see them.
         # Noise is limited apart, so that it goes on where what lies under it is limited.
-        forms = cv2.GaussianBlur(detail, (0, 0), max(1.0, _NOISE * self.side))
-        made = self._limited(forms, _STRONG) + self._limited(detail - forms, 2 * _STRONG)
+        forms = np.asarray(cv2.GaussianBlur(detail, (0, 0), max(1.0, _NOISE * self.side)), np.float32)
+        made = self._limited(forms, _STRONG) + self._limited(np.asarray(detail - forms, np.float32), 2 * _STRONG)
         self.detail = np.asarray(made * self.usable, np.float32)
         self._detail = _shrunk(self.detail)
 
