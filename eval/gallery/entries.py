@@ -13,8 +13,8 @@ from chexqa.contract.items import ORIGINAL, Answer, CaseKey, Item, asking_order
 from chexqa.contract.read_run import Turn
 from chexqa.eval.grounding.answer_pairs import has_altered
 from chexqa.eval.scoring.grade import STATES, Graded, protocol_name
-from chexqa.generators.attributes.attribute_keys import OF_SIDES
 from chexqa.generators.interventions import altered_items
+from chexqa.generators.interventions.alter_case import ASKED_AGAIN
 
 RAW_CHARACTERS = 20_000
 # States of an answer to a target picture, for which no answer is right: the answer differs from the answer to the
@@ -142,7 +142,7 @@ def _not_audited(graded: Graded) -> dict[tuple[str, str], list[str]]:
     """
     found: dict[tuple[str, str], list[str]] = {}
     for row in altered_items.load(graded.benchmark).not_audited or () if has_altered(graded) else ():
-        for kind in OF_SIDES if row.condition in altered_items.ALONE else ("detection",):
+        for kind in ASKED_AGAIN[row.condition]:
             found.setdefault((row.case_id, kind), []).append(row.flag)
     return found
 

@@ -22,6 +22,10 @@ from chexqa.imaging.anatomy import Lungs
 
 Gray = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
+# Kinds of question that are asked again under each condition.
+ASKED_AGAIN: dict[str, tuple[str, ...]] = {
+    "target": ("detection",), "irrelevant": ("detection",), "partial": attributes.KINDS, "mirror": attributes.KINDS
+}  # fmt: skip
 MOST_OF_LUNGS = 0.25  # a larger lesion leaves too little lung to look at
 NOT_LUNG = "the finding is judged by the outline of heart or mediastinum, or lies outside the lungs"
 NO_LUNGS = "no mask of the lungs is given"
