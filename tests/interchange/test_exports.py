@@ -58,6 +58,7 @@ def load_by_package(folder: Path, cache: Path, key: str = "") -> tuple[list[dict
     return rows, keys
 
 
+@pytest.mark.long
 def test_the_package_datasets_loads_an_export_and_decodes_its_pictures(
     tiny_benchmark: Path, tmp_path: Path, cli: Cli
 ) -> None:

@@ -95,6 +95,7 @@ def test_after_a_worker_died_there_are_new_ones() -> None:
         assert len(dict(runner.run(square, tasks(5)))) == 5
 
 
+@pytest.mark.long
 def test_a_worker_that_dies_while_nobody_waits_costs_its_task_alone() -> None:
     done = {}
     with WorkerConfig(workers=2).gathered() as runner:

@@ -317,6 +317,7 @@ def test_the_mask_of_a_benchmark_has_its_sources_size_where_the_manifest_is_give
     assert kept["mask"] == masks.to_rle(new)
 
 
+@pytest.mark.long
 def test_source_pixels_of_questions_come_from_the_manifest(generated: Generated, tmp_path: Path, cli: Cli) -> None:
     export = ["review", "export", generated.bench, "--reviewers", "anna", "--page-only"]
     code, _, wrong = cli(*export, "-o", tmp_path / "none", "--source-pixels")

@@ -197,7 +197,9 @@ def test_other_options_make_the_plain_run(made: Callable[..., Path], option: str
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(
     "options",
-    rest_long([("protocol", "blind", "overlay_only"), ("shard", "max_minutes"), ("rotations", "repeats", "model_id")]),
+    rest_long(
+        [("protocol", "blind", "overlay_only"), ("shard", "max_minutes"), ("rotations", "repeats", "model_id")], keep=1
+    ),
 )
 def test_runs_of_all_items_stand_beside_a_plain_one(made: Callable[..., Path], options: tuple[str, ...]) -> None:
     plain = made(None)
