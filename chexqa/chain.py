@@ -262,16 +262,19 @@ def grade(
     return made
 
 
-def report(graded: LoadedGrades | Run | str | Path, out: str | Path, *, overwrite: bool = False) -> Path:
+def report(
+    graded: LoadedGrades | Run | str | Path, out: str | Path, *, overwrite: bool = False, workers: int = 1
+) -> Path:
     """Write the report of graded runs, or of one run, and return the path of its HTML page.
 
     The report has a page, a gallery, plots and tables. If ``out`` contains a report of other runs, ``InputError`` is
-    raised, unless ``overwrite`` is True: then that report is replaced.
+    raised, unless ``overwrite`` is True: then that report is replaced. ``workers`` is the number of processes; a
+    script that gives more than one needs the guard ``if __name__ == "__main__"``.
     """
     from chexqa.eval.report import build
 
     rows = graded if isinstance(graded, LoadedGrades) else grade(graded)
-    build.write_report(rows.groups, Path(out), overwrite)
+    build.write_report(rows.groups, Path(out), overwrite, workers)
     return Path(out) / build.INDEX
 
 

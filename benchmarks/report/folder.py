@@ -1,21 +1,26 @@
 """Speed and size of a complete report in one run: tables, page and gallery of 14 models on 11,800 items.
 
-The cases and pictures of the benchmark BENCH are copied under other ids until there are enough items. Simulated models
-(``synthetic.py``) answer them. With ``--browser PROGRAM`` the gallery is opened in this Chromium, and the script
-measures the milliseconds until a filter or an item is shown. Run it with ``python benchmarks/report/folder.py BENCH
-[--items N] [--models N] [--browser PROGRAM] [-o DIR]``.
+The cases and pictures of the benchmark BENCH are copied under other ids until there are enough items; a larger
+benchmark is cut after the case that completes them. Simulated models (``synthetic.py``) answer them. With
+``--browser PROGRAM`` the gallery is opened in this Chromium, and the script measures the milliseconds until a filter or
+an item is shown. Run it with ``python benchmarks/report/folder.py BENCH [--items N] [--models N] [--workers N]
+[--browser PROGRAM] [-o DIR]``.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import os
 import resource
 import statistics
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +29,6 @@ import synthetic
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark, image_path, thumb_path
 from chexqa.contract.items import Item, Picture
-from chexqa.eval.gallery import files as gallery
-from chexqa.eval.report import build
-from chexqa.eval.scoring import grade
-from chexqa.eval.tables.all_tables import groups
 from chexqa.files.jsonio import sha256
 
 PARTS = (
@@ -50,27 +51,38 @@ FILTERS = (
 
 
 def copies(source: Benchmark, wanted: int, folder: Path) -> Benchmark:
-    """Return a benchmark of at least ``wanted`` items, made of copies of ``source``; thumbnails are in ``folder``."""
+    """Return a benchmark of copies of ``source``'s cases; thumbnails are in ``folder``.
+
+    The first copies have the ids of ``source``. The last case is the one that completes ``wanted`` items.
+    """
     assert source.answers is not None
     assert source.cases is not None
-    items, answers, cases = [], {}, {}
-    number = 0
-    while len(items) < wanted:
-        for case_id, case in source.cases.items():
-            own = f"{case_id}-{number}"
-            cases[own] = replace(case, case_id=own, patient_id=f"{case.patient_id}-{number}")
-        for item in source.items:
+    of_case: dict[str, list[Item]] = {}
+    for item in source.items:
+        of_case.setdefault(item.case_id, []).append(item)
+    items: list[Item] = []
+    answers, cases = {}, {}
+    for number, case_id in ((number, case_id) for number in count() for case_id in of_case):
+        if len(items) >= wanted:
+            break
+        own, case = _own(case_id, number), source.cases[case_id]
+        cases[own] = replace(case, case_id=own, patient_id=f"{case.patient_id}-{number}") if number else case
+        for item in of_case[case_id]:
             copy = _copied(item, number, source, folder)
             items.append(copy)
-            answers[copy.item_id] = replace(source.answers[item.item_id], item_id=copy.item_id)
-        number += 1
+            answer = source.answers[item.item_id]
+            answers[copy.item_id] = replace(answer, item_id=copy.item_id) if number else answer
     about = {**source.about, "counts": {**source.about["counts"], "items": len(items), "cases": len(cases)}}
     return Benchmark(folder, about, source.hash, tuple(items), answers, cases)
 
 
+def _own(name: str, number: int) -> str:
+    return f"{name}-{number}" if number else name
+
+
 def _copied(item: Item, number: int, source: Benchmark, folder: Path) -> Item:
     def image(path: str) -> str:
-        copy = image_path(sha256(f"{path} {number}".encode()))
+        copy = image_path(sha256(f"{path} {number}".encode())) if number else path
         thumb = folder / thumb_path(copy)
         if not thumb.exists():
             thumb.parent.mkdir(parents=True, exist_ok=True)
@@ -80,14 +92,15 @@ def _copied(item: Item, number: int, source: Benchmark, folder: Path) -> Item:
     def pictures(given: tuple[Picture, ...]) -> tuple[Picture, ...]:
         return tuple(replace(picture, image=image(picture.image)) for picture in given)
 
-    return replace(
+    copy = replace(
         item,
-        item_id=f"{item.case_id}-{number}/{item.kind}",
-        case_id=f"{item.case_id}-{number}",
+        item_id=f"{_own(item.case_id, number)}/{item.kind}",
+        case_id=_own(item.case_id, number),
         options=tuple(replace(one, image=one.image and image(one.image)) for one in item.options),
         turn_images=pictures(item.turn_images),
         alone_images=pictures(item.alone_images),
     )
+    return copy if number else item
 
 
 def browse(page_file: Path, program: str, items: list[str]) -> None:
@@ -126,9 +139,38 @@ def _milliseconds(page: Any, where: str, laid_out: str) -> float:
     return float(page.evaluate(script, [where, laid_out]))
 
 
-def memory() -> float:
-    """Return the peak memory of this process, in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+class Memory:
+    """Memory of this process and its workers, in MB, looked at every 50 ms; pages of libraries count once."""
+
+    def __init__(self) -> None:
+        self.peak = 0.0
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def now(self) -> float:
+        """Return the memory that is in use now."""
+        pages, _ = _pages("self")
+        for child in multiprocessing.active_children():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                resident, shared = _pages(str(child.pid))
+                pages += resident - shared
+        return pages * resource.getpagesize() / 1e6
+
+    def _watch(self) -> None:
+        while True:
+            self.peak = max(self.peak, self.now())
+            time.sleep(0.05)
+
+
+def _pages(process: str) -> tuple[int, int]:
+    """Return the number of resident pages of a process, and how many of them other processes may share."""
+    _, resident, shared, *_ = Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()
+    return int(resident), int(shared)
+
+
+def processor_seconds() -> float:
+    """Return the processor time of this process and of all worker processes that have ended."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 class Clock:
@@ -137,9 +179,9 @@ class Clock:
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
         """Time a block."""
-        start, cpu = time.perf_counter(), time.process_time()
+        start, cpu = time.perf_counter(), processor_seconds()
         yield
-        print(f"{name}: {time.perf_counter() - start:.1f} s ({time.process_time() - cpu:.1f} s of processor time)")
+        print(f"{name}: {time.perf_counter() - start:.1f} s ({processor_seconds() - cpu:.1f} s of processor time)")
 
     def watch(self, module: Any, name: str) -> None:
         """Time every call of the function ``name`` of a module."""
@@ -157,31 +199,37 @@ def main() -> None:
     parser.add_argument("bench", type=Path)
     parser.add_argument("--items", type=int, default=11_800)
     parser.add_argument("--models", type=int, default=14)
+    parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--browser")
     parser.add_argument("-o", "--out", type=Path)
     given = parser.parse_args()
+    # A worker process imports this file again, and needs none of these.
+    from chexqa.eval.gallery.address import PAGE
+    from chexqa.eval.report import build
+    from chexqa.eval.scoring import grade
+    from chexqa.eval.tables import all_tables
+
+    memory = Memory()
     with tempfile.TemporaryDirectory() as scratch:
         bench = copies(benchmark.load(given.bench), given.items, Path(scratch) / "bench")
         run = synthetic.run(bench, given.models)
-        print(f"{given.models} models x {len(bench.items):,} items; {memory():,.0f} MB are items and turns")
+        print(f"{given.models} models x {len(bench.items):,} items; {memory.now():,.0f} MB are items and turns")
         out, clock = given.out or Path(scratch) / "report", Clock()
-        with clock.part("grades"):
-            graded = grade.grade_runs(bench, [run])
-        (group,) = groups(graded)
-        with clock.part("tables"):
-            print(f"{len(group.tables)} tables")
-        for module, name in ((build, "page_files"), (gallery, "files")):
-            clock.watch(module, name)
-        with clock.part("all files made and written"):
-            build.write_report([group], out)
-        print(f"peak memory: {memory():,.0f} MB")
+        with clock.part("grades, and all files made and written"):
+            with clock.part("grades"):
+                graded = grade.grade_runs(bench, [run])
+            (group,) = all_tables.groups(graded)
+            clock.watch(all_tables, "all_tables")
+            clock.watch(build, "page_files")
+            build.write_report([group], out, workers=given.workers)
+        print(f"peak memory: {memory.peak:,.0f} MB")
         sizes = {str(path.relative_to(out)): path.stat().st_size for path in out.rglob("*") if path.is_file()}
         parts = {name: sum(size for path, size in sizes.items() if path.startswith(name)) for name in PARTS}
         print(f"{len(sizes)} files, {sum(sizes.values()) / 1e6:.1f} MB:", end=" ")
         print(", ".join(f"{name} {size / 1e6:.1f}" for name, size in parts.items()))
         if given.browser:
             step = len(bench.items) // 12
-            browse(out / gallery.PAGE, given.browser, [item.item_id for item in bench.items[step // 2 :: step]])
+            browse(out / PAGE, given.browser, [item.item_id for item in bench.items[step // 2 :: step]])
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -53,23 +53,32 @@ def new_folder(out: Path, replace: bool = False) -> Iterator[Path]:
             hidden.rename(out)
 
 
-def write_all(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write several files below ``folder``.
+def write_all(folder: Path, files: Iterable[tuple[str, bytes]]) -> None:
+    """Write several files below ``folder``, given as pairs of a path and its content.
 
-    All files are first written into a hidden folder. Then each is moved to its path.
+    Each file is written into a hidden folder before the next one is requested. Then all are moved to their paths. If
+    ``files`` raises an error, nothing changes.
     """
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unwritable(folder, error) from None
     sweep(folder)
-    with _hidden(folder, folder, Path.mkdir) as hidden:
-        for name, data in files.items():
-            for place in (hidden / name, folder / name):
-                place.parent.mkdir(parents=True, exist_ok=True)
-            (hidden / name).write_bytes(data)
-        for name in files:
-            move_into_place(hidden / name, folder / name)
+    try:
+        with _hidden(folder, folder, Path.mkdir) as hidden:
+            names = []
+            for name, data in files:
+                (hidden / name).parent.mkdir(parents=True, exist_ok=True)
+                (hidden / name).write_bytes(data)
+                names.append(name)
+            for name in names:
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                move_into_place(hidden / name, folder / name)
+    finally:
+        with suppress(OSError):  # only an empty folder can be removed, and only an error leaves one
+            for place in missing:
+                place.rmdir()
 
 
 def append(file: int, data: bytes, end: int) -> int:

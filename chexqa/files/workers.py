@@ -6,19 +6,112 @@ import multiprocessing
 import os
 import threading
 import time
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, contextmanager
+from typing import Self, TypeVar
 
 from threadpoolctl import threadpool_limits
 
-_SECONDS = 1.0
+_SECONDS, _THREADS = 1.0, 2
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def pool(workers: int) -> ProcessPoolExecutor:
     """Return a pool of ``workers`` processes, started by ``spawn``: a fork would copy the locks of cv2's threads."""
     context = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(os.getpid(),))
+
+
+class Background:
+    """Worker processes that compute results while this process does other work; used as a context manager.
+
+    ``workers`` is the number of processes, this one included. Processes start when they get their first work.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self._workers = workers
+        self._pool: ProcessPoolExecutor | None = None
+        self._queues: list[deque[int]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for waiting in self._queues:
+            waiting.clear()
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def start(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
+        """Begin the tasks, and return an iterator of ``function(task)`` in the order of the tasks.
+
+        A result must depend on nothing but its task. While this process waits for a result, it computes others itself;
+        it also computes those that were lost with a worker. With one process, two threads compute the results when
+        the first is asked for.
+        """
+        if self._workers == 1:
+            return _by_threads(function, tasks)
+        self._pool = self._pool or pool(self._workers - 1)
+        waiting = deque(range(len(tasks)))
+        self._queues.append(waiting)
+        results: dict[int, Future[R]] = {number: Future() for number in waiting}
+        for _ in range(self._workers - 1):
+            threading.Thread(target=_feed, args=(self._pool, function, tasks, waiting, dict(results))).start()
+        return _shared(function, tasks, waiting, results)
+
+
+def _feed(
+    workers: ProcessPoolExecutor,
+    function: Callable[[T], R],
+    tasks: Sequence[T],
+    waiting: deque[int],
+    results: dict[int, Future[R]],
+) -> None:
+    """Give the first waiting task to a worker again and again, in a thread for each worker.
+
+    The executor's own queue would do, but Python 3.11 loses results if a worker dies after a task was cancelled.
+    """
+
+    def by_worker(task: T) -> R:
+        try:
+            return workers.submit(function, task).result()
+        except BrokenProcessPool:
+            return function(task)
+
+    while (number := _taken(waiting.popleft)) is not None:
+        _settle(results.pop(number), by_worker, tasks[number])
+
+
+def _shared(
+    function: Callable[[T], R], tasks: Sequence[T], waiting: deque[int], results: dict[int, Future[R]]
+) -> Iterator[R]:
+    for number in range(len(tasks)):
+        while not results[number].done() and (last := _taken(waiting.pop)) is not None:
+            _settle(results[last], function, tasks[last])
+        yield results.pop(number).result()
+
+
+def _taken(take: Callable[[], int]) -> int | None:
+    try:
+        return take()
+    except IndexError:
+        return None
+
+
+def _settle(result: Future[R], function: Callable[[T], R], task: T) -> None:
+    try:
+        result.set_result(function(task))
+    except Exception as error:
+        result.set_exception(error)
+
+
+def _by_threads(function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
+    with single_pictures(), ThreadPoolExecutor(_THREADS) as threads:
+        yield from threads.map(function, tasks)
 
 
 def single_sums() -> AbstractContextManager[object]:

@@ -133,9 +133,12 @@ def grade(
 @click.option("-o", "--out", "output", required=True, metavar="DIR", type=click.Path(path_type=Path),
               help="Folder for the report.")  # fmt: skip
 @OVERWRITE
+@click.option("--workers", type=click.IntRange(1, 256), default=2, show_default=True,
+              help="Number of processes. Only a report with 1,000 pictures or more uses a second one.")  # fmt: skip
 def report(
     output: Path,
     overwrite: bool,
+    workers: int,
     **choice: Any,
 ) -> None:
     """Grade runs and write the report: a page with plots and a gallery of items, and every table.
@@ -149,7 +152,7 @@ def report(
     reports.check_place(output)
     graded = read(**choice)
     made = groups(graded)
-    _say(made, build.write_report(made, output, overwrite), output)
+    _say(made, build.write_report(made, output, overwrite, workers), output)
     for group in made:
         place = real(output / group.folder / build.INDEX)
         say(f"Open: {place}" + (f" ({group.title})" if group.count > 1 else ""))

@@ -47,8 +47,8 @@ def abstention(study: ScoredSample) -> pl.DataFrame:
     plain = _plain_of(graded)
     if not plain:
         return pl.DataFrame(schema=SCHEMA)
-    rows = with_clusters(graded.grades)[0].join(study.rows.select(*WHO, "item_id").unique(), on=[*WHO, "item_id"],
-                                                how="semi")  # fmt: skip
+    known = with_clusters(graded.grades.drop("evidence"))[0]
+    rows = known.join(study.rows.select(*WHO, "item_id").unique(), on=[*WHO, "item_id"], how="semi")
     answer = pl.when(pl.col("state").is_in(ANSWERED)).then(pl.col("parsed").list.sort().cast(pl.List(pl.String))
                                                            .list.join(" "))  # fmt: skip
     said = pl.col("reply").map_elements(is_abstention, return_dtype=pl.Boolean).fill_null(False)

@@ -16,6 +16,11 @@ OTHER = "grid and places"
 # Estimates of confidence: the model states it, it repeats its answer, or its server gives the answer's probability.
 STATED, REPEATS, LOGPROB = "stated", "repeats", "logprob"
 ESTIMATES = (STATED, REPEATS, LOGPROB)
+# Columns of grades that this module reads; with the others, joins and filters would copy three times as much.
+_READ = (
+    "patient_id", "study_id", "picture", *WHO, "level", "item_id", "repeat", "rotation", "state", "parsed", "correct",
+    "reply", "confidence", "answer_logprob",
+)  # fmt: skip
 
 
 def answers_with_confidence(study: ScoredSample) -> pl.DataFrame:
@@ -25,7 +30,7 @@ def answers_with_confidence(study: ScoredSample) -> pl.DataFrame:
     number of rows of its item), ``correct``, ``confidence`` (0 to 1, null if there is none) and ``statement`` (a state
     of ``chexqa.eval.prompts.parser_confidence``).
     """
-    rows = with_clusters(study.graded.grades)[0]
+    rows = with_clusters(study.graded.grades.select(_READ))[0]
     rows = rows.join(study.rows.select(*WHO, "item_id").unique(), on=[*WHO, "item_id"], how="semi")
     answered = rows.filter(pl.col("state").is_in(ANSWERED))
     return pl.concat([
@@ -43,10 +48,8 @@ def repeated(rows: pl.DataFrame) -> pl.DataFrame:
     place = [*WHO, "item_id", "rotation"]
     said = pl.when(pl.col("state").is_in(ANSWERED)).then(pl.col("parsed").list.sort().cast(pl.List(pl.String))
                                                          .list.join(" "))  # fmt: skip
-    asked = rows.filter(~pl.col("state").is_in(UNFINISHED)).with_columns(
-        said.alias("said"), pl.len().over(place).alias("times")
-    )
-    known = asked.filter((pl.col("times") > 1) & pl.col("said").is_not_null())
+    asked = rows.filter(~pl.col("state").is_in(UNFINISHED)).with_columns(pl.len().over(place).alias("times"))
+    known = asked.filter(pl.col("times") > 1).with_columns(said.alias("said")).filter(pl.col("said").is_not_null())
     votes = known.with_columns((pl.len().over([*place, "said"]) / pl.col("times")).alias("confidence"))
     first = votes.sort("confidence", -pl.col("repeat"), descending=True, maintain_order=True)
     return first.unique(place, keep="first", maintain_order=True)

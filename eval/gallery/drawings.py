@@ -5,13 +5,14 @@ Coordinates are pixels of the working picture. A path is the path of an SVG elem
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import cv2
 import numpy as np
 
-from chexqa.contract.evidence import Evidence, PlacesEvidence, PointsEvidence
+from chexqa.contract.evidence import Evidence, PointsEvidence
 from chexqa.contract.items import CaseKey
 from chexqa.files.errors import InputError
 from chexqa.imaging.anatomy import Lungs, grow_lungs, regions
@@ -30,21 +31,25 @@ def outline(case: CaseKey) -> dict[str, Any] | None:
     return {"size": [width, height], "lesion": path_of(lesion, _FINE)}
 
 
-def options_drawn(found: Evidence | None, case: CaseKey) -> dict[str, Any]:
-    """Return ``{"shapes": {option: shape}}`` for options that are places: points, or parts of the lungs.
+def masks_only(case: CaseKey) -> CaseKey:
+    """Return a case with no other measurements than its masks, which is all that this module reads."""
+    return replace(case, measures={name: value for name, value in case.measures.items() if name == "masks"})
 
-    ``found`` is the evidence of the item's key. A shape is ``[x, y]`` or a path. The result is empty if the options are
-    not places, or if they are parts of the lungs and the case has no masks.
+
+def points_drawn(found: Evidence | None) -> dict[int, list[float]]:
+    """Return ``[x, y]`` of each option that is a point; empty if the evidence ``found`` has no points."""
+    if not isinstance(found, PointsEvidence):
+        return {}
+    return {number: list(point.xy) for number, point in enumerate(found.points, start=1)}
+
+
+def regions_drawn(names: Sequence[str], case: CaseKey) -> dict[int, str]:
+    """Return the path of each option that is a part of the lungs; empty for a case without masks.
+
+    ``names`` has the parts in the order of the options.
     """
-    if isinstance(found, PointsEvidence):
-        return {"shapes": {number: list(point.xy) for number, point in enumerate(found.points, start=1)}}
-    if isinstance(found, PlacesEvidence):
-        parts = _regions(case)
-        drawn = {
-            number: path_of(parts[name], _COARSE) for number, name in enumerate(found.shown, start=1) if name in parts
-        }
-        return {"shapes": drawn} if drawn else {}
-    return {}
+    parts = _regions(case)
+    return {number: path_of(parts[name], _COARSE) for number, name in enumerate(names, start=1) if name in parts}
 
 
 def path_of(mask: Mask, scale: int) -> str:

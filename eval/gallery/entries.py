@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -17,6 +17,7 @@ from chexqa.generators.interventions import altered_items
 from chexqa.generators.interventions.alter_case import ASKED_AGAIN
 
 RAW_CHARACTERS = 20_000
+_WHO, _TEXTS = ("model", "protocol"), ("reply", "reasoning")
 # States of an answer to a target picture, for which no answer is right: the answer differs from the answer to the
 # original, both are the same, or the original has no answer.
 CHANGED, KEPT, UNPAIRED = "changed", "kept", "no original"
@@ -92,7 +93,10 @@ class Entries:
 
 
 def collect(graded: Graded) -> Entries:
-    """Return the items that at least one run should ask; for an item asked several times, the first turn is taken."""
+    """Return the items that at least one run should ask; for an item asked several times, the first turn is taken.
+
+    Answers to unaltered items come without replies, which :class:`Replies` adds case by case.
+    """
     benchmark = graded.benchmark
     answers, cases = benchmark.key("the report's gallery")
     rows: list[Row] = graded.grades.select("model", "protocol").unique(maintain_order=True).rows()
@@ -119,13 +123,41 @@ def asked_items(benchmark: Benchmark, grades: pl.DataFrame) -> list[Item]:
 def _said(grades: pl.DataFrame, rows: list[Row]) -> dict[str, list[Said | None]]:
     column = {row: number for number, row in enumerate(rows)}
     found: dict[str, list[Said | None]] = {}
-    names = ["item_id", "model", "protocol", "state", "parsed", "reply", "reasoning", "confidence"]
-    first = grades.unique(["model", "protocol", "item_id"], keep="first", maintain_order=True)
-    for item_id, model, protocol, state, parsed, reply, reasoning, confidence in first.select(names).iter_rows():
+    known: dict[Said, Said] = {}  # thousands of answers are equal, and are kept once
+    for item_id, model, protocol, state, parsed, confidence in _first(grades, "state", "parsed", "confidence"):
         said = found.setdefault(item_id, [None] * len(rows))
-        one = begun(state, None if parsed is None else tuple(parsed), reply, reasoning)
-        said[column[model, protocol]] = one if confidence is None else one._replace(confidence=confidence)
+        one = Said(state, None if parsed is None else tuple(parsed), None, confidence=confidence)
+        said[column[model, protocol]] = known.setdefault(one, one)
     return found
+
+
+def _first(grades: pl.DataFrame, *columns: str) -> Iterator[tuple[Any, ...]]:
+    """Yield item, model, protocol and ``columns`` of each row's first answer to each item."""
+    who = ["item_id", *_WHO]
+    yield from grades.select(*who, *columns).unique(who, keep="first", maintain_order=True).iter_rows()
+
+
+class Replies:
+    """Replies to unaltered items, read case by case: those of all cases can need more memory than everything else."""
+
+    def __init__(self, grades: pl.DataFrame, rows: list[Row]) -> None:
+        self._grades, self._rows = grades.select("case_id", "item_id", *_WHO, *_TEXTS), rows
+
+    def added(self, entries: dict[str, list[Entry]]) -> dict[str, list[Entry]]:
+        """Return the entries of some cases with the beginnings of their replies and reasonings."""
+        own = self._grades.filter(pl.col("case_id").is_in(list(entries)))
+        texts = {(item_id, (model, protocol)): both for item_id, model, protocol, *both in _first(own, *_TEXTS)}
+        return {
+            case_id: [entry if is_altered(entry) else self._with_replies(entry, texts) for entry in of_case]
+            for case_id, of_case in entries.items()
+        }
+
+    def _with_replies(self, entry: Entry, texts: dict[tuple[str, Row], list[str | None]]) -> Entry:
+        said = [
+            one and begun(one.state, one.parsed, *texts[entry.item.item_id, row])._replace(confidence=one.confidence)
+            for row, one in zip(self._rows, entry.said, strict=True)
+        ]
+        return replace(entry, said=said)
 
 
 def begun(state: str, parsed: tuple[int, ...] | None, reply: str | None, reasoning: str | None) -> Said:

@@ -12,69 +12,105 @@ import json
 import math
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import resources
 from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
-from chexqa.eval.gallery import drawings, pictures, stressed
+from chexqa.eval.gallery import drawings, pictures, pixels, stressed
 from chexqa.eval.gallery.address import PAGE
-from chexqa.eval.gallery.entries import Entries, collect
+from chexqa.eval.gallery.entries import Entries, Replies, collect
 from chexqa.eval.gallery.index import index_record
-from chexqa.eval.gallery.records import case_record
+from chexqa.eval.gallery.records import case_record, named_regions
 from chexqa.eval.place_results import gallery_drawings
 from chexqa.eval.scoring.grade import Graded
 from chexqa.eval.tables.asked_items import simulated
 from chexqa.files.terminal import PHANTOM_NOTICE
 from chexqa.files.text import shown
+from chexqa.files.workers import Background
 
 FOLDER = "gallery"
 # Neighbouring cases share a file, so that there are at most this many files of each sort.
 MOST_FILES, LEAST_CASES = 120, 8
+# Worker processes need a second to start; in this time one process encodes about so many pictures.
+MANY_PICTURES = 1000
 SCRIPTS = ("data.js", "replies.js", "list.js", "item.js", "main.js")
 
 
-def files(graded: Graded) -> dict[str, bytes]:
-    """Return the gallery's page and scripts, keyed by their paths in the report's folder."""
-    entries, thumbs = stressed.with_examples(collect(graded), graded)
-    scripts = {PAGE: _page(graded)}
-    for name, text in _scripts(graded, entries, thumbs).items():
-        scripts[f"{FOLDER}/{name}.js"] = text.encode("ascii")
-    return scripts
+def files(graded: Graded, background: Background | None = None) -> Iterator[tuple[str, bytes]]:
+    """Yield the path, in the report's folder, and the content of the gallery's page and of every script.
+
+    The worker processes of ``background`` begin at once if there are many pictures.
+    """
+    layout = _Layout(graded)
+    helpers = background if background and len(layout.numbers) >= MANY_PICTURES else Background(1)
+    return _made(layout, helpers.start(pixels.do, layout.tasks()))
 
 
-def _scripts(graded: Graded, entries: Entries, thumbs: stressed.Thumbs) -> dict[str, str]:
-    numbers = pictures.numbered(entries)
-    images = list(numbers)
-    over = pictures.bases(entries)
-    small = pictures.encoded(thumbs, images, over)
-    places = gallery_drawings.drawings(graded, entries.rows)
-    ids = list(entries.by_case)
-    outlines = {case_id: drawings.outline(entries.cases[case_id]) for case_id in ids}
-    of_file = max(LEAST_CASES, math.ceil(len(ids) / MOST_FILES))
-    parts = [ids[start : start + of_file] for start in range(0, len(ids), of_file)]
-    firsts = _first_pictures(entries, parts, numbers)
-    chosen = pictures.chosen(entries)
-    flat = entries.flat()
-    # The page always loads the first file, so its pictures are in no other.
-    cards = {image for place in chosen for image in pictures.of_card(flat[place])}
-    first = {numbers[image] for image in cards | {over[image] for image in cards & set(over)}}
-    near = dict.fromkeys(flat[place].item.case_id for place in chosen)
-    made = {
-        "index": f"gallery.index({script_json(index_record(entries, numbers, chosen, of_file, firsts))});\n",
-        "first": _pictures({number: small[number] for number in sorted(first)}, {one: outlines[one] for one in near}),
-    }
-    for number, part in enumerate(parts):
-        last = firsts[number + 1] if number + 1 < len(firsts) else len(small)
-        own = {place: small[place] for place in range(firsts[number], last) if place not in first}
-        made[f"pictures-{number:03d}"] = _pictures(own, {case_id: outlines[case_id] for case_id in part})
-        record = {
-            case_id: case_record(entries.cases[case_id], entries.by_case[case_id], numbers, places) for case_id in part
+class _Layout:
+    """Entries of the gallery, and which case and which picture lies in which file."""
+
+    def __init__(self, graded: Graded) -> None:
+        self.graded = graded
+        self.entries, self._thumbs = stressed.with_examples(collect(graded), graded)
+        self.numbers = pictures.numbered(self.entries)
+        ids = list(self.entries.by_case)
+        self.of_file = max(LEAST_CASES, math.ceil(len(ids) / MOST_FILES))
+        self.parts = [ids[start : start + self.of_file] for start in range(0, len(ids), self.of_file)]
+        self.first_pictures = _first_pictures(self.entries, self.parts, self.numbers)
+        self.chosen = pictures.chosen(self.entries)
+        flat, over = self.entries.flat(), pictures.bases(self.entries)
+        self._below = {self.numbers[image]: (self.numbers[under], under) for image, under in over.items()}
+        # The page always loads the first file, so its pictures are in no other.
+        cards = {self.numbers[image] for place in self.chosen for image in pictures.of_card(flat[place])}
+        self.first = cards | {self._below[number][0] for number in cards & set(self._below)}
+        self.near = {flat[place].item.case_id for place in self.chosen}
+
+    def tasks(self) -> list[pixels.Task]:
+        """Return the work on the pixels of each file."""
+        images = list(self.numbers)
+        ends = [*self.first_pictures[1:], len(images)]
+        return [
+            self._task(part, {number: images[number] for number in range(start, end)})
+            for part, start, end in zip(self.parts, self.first_pictures, ends, strict=True)
+        ]
+
+    def _task(self, part: list[str], images: dict[int, str]) -> pixels.Task:
+        of_part = [entry for case_id in part for entry in self.entries.by_case[case_id]]
+        below = {number: self._below[number] for number in images if number in self._below}
+        regions = {
+            entry.item.item_id: (entry.item.case_id, names) for entry in of_part if (names := named_regions(entry))
         }
-        made[f"cases-{number:03d}"] = f'gallery.cases({number},"{_packed(record)}");\n'
-    return made
+        cases = {case_id: drawings.masks_only(self.entries.cases[case_id]) for case_id in part}
+        return pixels.Task(self._thumbs.some(images.values()), images, below, cases, regions)
+
+
+def _made(layout: _Layout, work: Iterator[pixels.Done]) -> Iterator[tuple[str, bytes]]:
+    entries, numbers = layout.entries, layout.numbers
+    index = index_record(entries, numbers, layout.chosen, layout.of_file, layout.first_pictures)
+    yield PAGE, _page(layout.graded)
+    yield _script("index", f"gallery.index({script_json(index)});\n")
+    places = gallery_drawings.drawings(layout.graded, entries.rows)
+    replies = Replies(layout.graded.grades, entries.rows)
+    first: dict[int, str] = {}
+    near: dict[str, Any] = {}
+    for number, (part, done) in enumerate(zip(layout.parts, work, strict=True)):
+        first |= {place: text for place, text in done.pictures.items() if place in layout.first}
+        near |= {case_id: outline for case_id, outline in done.outlines.items() if case_id in layout.near}
+        own = {place: text for place, text in done.pictures.items() if place not in layout.first}
+        yield _script(f"pictures-{number:03d}", _pictures(own, done.outlines))
+        record = {
+            case_id: case_record(entries.cases[case_id], of_case, numbers, places, done.regions)
+            for case_id, of_case in replies.added({case_id: entries.by_case[case_id] for case_id in part}).items()
+        }
+        yield _script(f"cases-{number:03d}", f'gallery.cases({number},"{_packed(record)}");\n')
+    yield _script("first", _pictures(first, near))
+
+
+def _script(name: str, text: str) -> tuple[str, bytes]:
+    return f"{FOLDER}/{name}.js", text.encode("ascii")
 
 
 def _first_pictures(entries: Entries, parts: Sequence[Sequence[str]], numbers: dict[str, int]) -> list[int]:
@@ -93,8 +129,7 @@ def _first_pictures(entries: Entries, parts: Sequence[Sequence[str]], numbers: d
 
 
 def _pictures(own: dict[int, str], outlines: dict[str, Any]) -> str:
-    drawn = {case_id: one for case_id, one in outlines.items() if one is not None}
-    return f"gallery.pictures({script_json(own)},{script_json(drawn)});\n"
+    return f"gallery.pictures({script_json(own)},{script_json(outlines)});\n"
 
 
 def _packed(record: Any) -> str:

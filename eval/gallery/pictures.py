@@ -1,4 +1,4 @@
-"""Pictures of the gallery: numbered, reduced, and stored in files of neighbouring cases.
+"""Pictures of the gallery: which are shown, their numbers, and the items that are shown first.
 
 The pictures of the chosen items are in the first file. A picture is a WebP of at most 384 px in base64, because a page
 opened from disk can load scripts only. A drawing over a radiograph is stored without the radiograph
@@ -7,23 +7,12 @@ opened from disk can load scripts only. A drawing over a radiograph is stored wi
 
 from __future__ import annotations
 
-import io
-from base64 import b64encode
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
-
-import numpy as np
-from PIL import Image, features
 
 from chexqa.contract.items import CONTESTED, Picture
 from chexqa.eval.gallery.entries import Entries, Entry, is_altered
-from chexqa.eval.gallery.thin_drawings import thin_drawing
-from chexqa.imaging.read import open_thumb
 
 CHOSEN = 300
-_WORKERS, _QUALITY, _EFFORT = 2, 45, 1
 _RADIOGRAPH = "radiograph"
 
 
@@ -91,49 +80,3 @@ def bases(entries: Entries) -> dict[str, str]:
         if radiographs:
             found |= {image: radiographs[0] for entry in own for image in shown(entry) if image not in radiographs}
     return found
-
-
-class Thumbs(Protocol):
-    """Source of reduced pictures, for example a benchmark."""
-
-    def thumb_bytes(self, image: str) -> bytes:
-        """Return the reduced JPEG of a picture."""
-
-
-def encoded(thumbs: Thumbs, images: Sequence[str], over: Mapping[str, str]) -> list[str]:
-    """Return each picture as text: base64 of a WebP, or ``place:`` and base64 of a drawing that lies over another
-    picture.
-
-    ``place`` is the index of that other picture in ``images``. ``over`` has the radiograph below each drawing. A
-    picture that is not a thin drawing over its radiograph is stored complete. If Pillow was built without WebP, all
-    pictures are JPEGs.
-    """
-    if not features.check("webp"):
-        return [b64encode(thumbs.thumb_bytes(image)).decode() for image in images]
-    places = {image: place for place, image in enumerate(images)}
-    together: dict[str, list[str]] = {image: [] for image in images if image not in over}
-    for image, radiograph in over.items():
-        together[radiograph].append(image)
-
-    def pixels(image: str) -> Image.Image:
-        return open_thumb(thumbs.thumb_bytes(image), f"the thumbnail of {image}").convert("RGB")
-
-    def one_case(radiograph: str) -> list[tuple[int, str]]:
-        below = pixels(radiograph)
-        made = [(places[radiograph], _webp(below))]
-        for image in together[radiograph]:
-            picture = pixels(image)
-            drawing = thin_drawing(np.asarray(below), np.asarray(picture))
-            text = _webp(picture) if drawing is None else f"{places[radiograph]}:{b64encode(drawing).decode()}"
-            made.append((places[image], text))
-        return made
-
-    with ThreadPoolExecutor(_WORKERS) as pool:
-        found = dict(pair for pairs in pool.map(one_case, together) for pair in pairs)
-    return [found[place] for place in range(len(images))]
-
-
-def _webp(picture: Image.Image) -> str:
-    buffer = io.BytesIO()
-    picture.save(buffer, "WEBP", quality=_QUALITY, method=_EFFORT)
-    return b64encode(buffer.getvalue()).decode()

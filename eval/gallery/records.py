@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from chexqa.contract.evidence import PlacesEvidence
 from chexqa.contract.items import CaseKey, Item
 from chexqa.contract.kinds import KINDS
 from chexqa.eval.gallery import drawings, pictures
@@ -18,11 +19,16 @@ _DIGITS = 4
 
 
 def case_record(
-    case: CaseKey, entries: list[Entry], numbers: Mapping[str, int], places: Callable[[Item], dict[str, Any]]
+    case: CaseKey,
+    entries: list[Entry],
+    numbers: Mapping[str, int],
+    places: Callable[[Item], dict[str, Any]],
+    regions: Mapping[str, dict[int, str]],
 ) -> dict[str, Any]:
     """Return the record of a case: its source, patient, measurements and items.
 
-    ``places`` is a function that draws the items that ask for a place.
+    ``places`` is a function that draws the items that ask for a place. ``regions`` has the options of the items whose
+    options are parts of the lungs, as paths.
     """
     return {
         "source": case.source_case_id,
@@ -31,12 +37,16 @@ def case_record(
         "age": case.age,
         "view": case.view,
         "measures": _rounded({name: value for name, value in case.measures.items() if name not in _WITHHELD}),
-        "items": {entry.item.item_id: _item(entry, case, numbers, places) for entry in entries},
+        "items": {entry.item.item_id: _item(entry, case, numbers, places, regions) for entry in entries},
     }
 
 
 def _item(
-    entry: Entry, case: CaseKey, numbers: Mapping[str, int], places: Callable[[Item], dict[str, Any]]
+    entry: Entry,
+    case: CaseKey,
+    numbers: Mapping[str, int],
+    places: Callable[[Item], dict[str, Any]],
+    regions: Mapping[str, dict[int, str]],
 ) -> dict[str, Any]:
     """Return the record of an item: its pictures when it is asked alone, its chance, its evidence, and every reply."""
     item, answer = entry.item, entry.answer
@@ -48,16 +58,25 @@ def _item(
         "why": found and found.sentence(item.options, case), "difficulty": _rounded(answer.difficulty),
         "review": answer.review,
     }  # fmt: skip
-    drawn = places(item) or drawings.options_drawn(found, case)
+    shapes = regions.get(item.item_id) or drawings.points_drawn(found)
     return {
         "pictures": shown,
         "options": [None if option.image is None else numbers[option.image] for option in item.options]
         if any(option.image for option in item.options)
         else None,
         **key,
-        **drawn,
+        **(places(item) or ({"shapes": shapes} if shapes else {})),
         "said": [None if said is None else said.to_record() for said in entry.said],
     }
+
+
+def named_regions(entry: Entry) -> tuple[str, ...]:
+    """Return the parts of the lungs that an item's options name, in their order; empty for other options."""
+    kind = KINDS.get(entry.item.kind)
+    if kind is None or entry.answer is None or not issubclass(kind.evidence, PlacesEvidence):
+        return ()
+    found = kind.read(entry.answer.evidence)
+    return tuple(found.shown) if isinstance(found, PlacesEvidence) else ()
 
 
 def _rounded(value: Any) -> Any:

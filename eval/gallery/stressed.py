@@ -6,7 +6,7 @@ Degraded pictures are not stored, so the gallery makes reduced ones for its exam
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -39,6 +39,13 @@ class Thumbs:
         if image not in self.made:
             return self.benchmark.thumb_bytes(image)
         return encode_thumb(self._stressed.spoilt(*self.made[image]))
+
+    def some(self, images: Iterable[str]) -> Benchmark | Thumbs:
+        """Return the source of some of these pictures, without the items and keys that they do not need."""
+        made = {image: self.made[image] for image in images if image in self.made}
+        cases = {case_id: (self.benchmark.cases or {})[case_id] for _, _, case_id in made.values()}
+        own = replace(self.benchmark, items=(), answers=None, cases=cases)
+        return Thumbs(own, made) if made else own
 
     @cached_property
     def _stressed(self) -> StressedPictures:

@@ -6,13 +6,11 @@ to make.
 
 from __future__ import annotations
 
-import io
-import zlib
-
 import cv2
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
+
+from chexqa.imaging import png
 
 # A pixel counts as drawn if it differs by more than _DRAWN grey levels, and as unchanged up to _SAME levels. At most a
 # share _MOST_DRAWN of a picture may be drawn. Changed pixels away from the drawing may number at most the share
@@ -22,10 +20,10 @@ _MOST_DRAWN, _MOST_ELSE = 0.15, 0.25
 _AROUND = np.ones((9, 9), np.uint8)
 # Four levels of each colour; the first colour of the palette is transparent.
 _STEP, _LEVELS = 85, 4
-_PALETTE = [0, 0, 0] + [
-    part for number in range(_LEVELS**3)
-    for part in (number // _LEVELS**2 * _STEP, number // _LEVELS % _LEVELS * _STEP, number % _LEVELS * _STEP)
-]  # fmt: skip
+_PALETTE = [(0, 0, 0)] + [
+    (number // _LEVELS**2 * _STEP, number // _LEVELS % _LEVELS * _STEP, number % _LEVELS * _STEP)
+    for number in range(_LEVELS**3)
+]
 _NEAREST = [
     np.array([(value + _STEP // 2) // _STEP * weight + first for value in range(256)], np.uint8)
     for weight, first in ((_LEVELS**2, 1), (_LEVELS, 0), (1, 0))
@@ -49,8 +47,4 @@ def thin_drawing(below: npt.NDArray[np.uint8], picture: npt.NDArray[np.uint8]) -
     if (count := cv2.countNonZero(drawn)) > _MOST_DRAWN * drawn.size or changed > _MOST_ELSE * count:
         return None
     colors = [cv2.LUT(part, table) for part, table in zip(cv2.split(picture), _NEAREST, strict=True)]
-    image = Image.fromarray(cv2.bitwise_and(colors[0] + colors[1] + colors[2], drawn))
-    image.putpalette(_PALETTE)
-    buffer = io.BytesIO()
-    image.save(buffer, "PNG", transparency=0, compress_type=zlib.Z_RLE)
-    return buffer.getvalue()
+    return png.encode_drawing(np.asarray(cv2.bitwise_and(colors[0] + colors[1] + colors[2], drawn)), _PALETTE)

@@ -170,7 +170,7 @@ def write(folder: Path, made: Study, table: pl.DataFrame, truth: Truth) -> list[
     drawn = {name: _svg(figure) for name, figure in plots.items() if figure is not None}
     files |= {f"{name}.svg": svg for name, svg in drawn.items()}
     files[PAGE] = _page(made, drawn, notice, truth.label).encode()
-    write_all(folder, files)
+    write_all(folder, files.items())
     return [folder / name for name in files]
 
 

@@ -119,7 +119,7 @@ def write(
         for number, answer in enumerate(answers, start=1):
             check(answer, "prediction", f"{folder / PREDICTIONS}, line {number}")
         files[PREDICTIONS] = "".join(dump(answer) + "\n" for answer in answers).encode()
-    write_all(folder, files)
+    write_all(folder, files.items())
     if not answers:
         # Answers of an earlier grading are removed, because they would be taken for answers of these maps.
         (folder / PREDICTIONS).unlink(missing_ok=True)

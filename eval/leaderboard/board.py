@@ -96,7 +96,7 @@ def _write(folder: Path, board: Record) -> None:
     """Write the files of a leaderboard, all or none."""
     check(board, "leaderboard", str(folder / INDEX))
     files = {TABLE: csv_bytes(frame(board), _notice(board)), PAGE: page.render(board).encode()}
-    write_all(folder, {**files, INDEX: json_bytes(board)})
+    write_all(folder, [*files.items(), (INDEX, json_bytes(board))])
 
 
 def _read(folder: Path) -> Record:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import polars as pl
@@ -23,21 +25,30 @@ from chexqa.files.errors import unwritable
 from chexqa.files.opening import check_folder
 from chexqa.files.terminal import PHANTOM_NOTICE
 from chexqa.files.text import OBEYED
+from chexqa.files.workers import Background
 
 INDEX = "index.html"
 # Number of characters in a line of a notice below a plot.
 _LINE = 100
 
 
-def files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
-    """Return the files of one group's report, keyed by path; the models of a group were asked the same items.
+def files(
+    group: Group, groups: Sequence[Group] = (), background: Background | None = None
+) -> Iterable[tuple[str, bytes]]:
+    """Return the path and the content of each file of one group's report; its models were asked the same items.
 
-    Paths are relative to the group's folder. The page names the other groups.
+    Paths are relative to the group's folder. The page names the other groups. The worker processes of ``background``
+    begin with the gallery's pictures at once.
     """
     graded = group.graded
-    made = page_files(group, groups)
-    made[case_flow.FILE] = case_flow.figure(graded)
-    return made | checklist.files(graded, group.tables["decisions"]) | gallery.files(graded)
+    shown = gallery.files(graded, background)
+
+    def page() -> Iterator[tuple[str, bytes]]:
+        yield from page_files(group, groups).items()
+        yield case_flow.FILE, case_flow.figure(graded)
+        yield from checklist.files(graded, group.tables["decisions"]).items()
+
+    return chain(page(), shown)
 
 
 def page_files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
@@ -95,13 +106,16 @@ def _plain(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.col(pl.String).str.replace_all(f"[{OBEYED}]", "\ufffd"))
 
 
-def write_report(groups: Sequence[Group], folder: Path, overwrite: bool = False) -> list[Path]:
+def write_report(groups: Sequence[Group], folder: Path, overwrite: bool = False, workers: int = 1) -> list[Path]:
     """Write the report of all groups: pages, galleries, plots and tables in every form; return the files' paths.
 
-    For errors and ``overwrite`` see :func:`write.write`.
+    ``workers`` is the number of processes, this one included; only a large gallery makes use of more than one. For
+    errors and ``overwrite`` see :func:`write.write`.
     """
     before = {path.parent for name in write.earlier(folder) if (path := folder / name).name == write.INDEX}
-    made = write.write(groups, folder, tuple(write.FORMS), files, overwrite)
+    with Background(workers) as background:
+        page = partial(files, background=background)
+        made = write.write(groups, folder, tuple(write.FORMS), page, overwrite)
     for place in before:
         _remove_pictures(place, folder)
     return made

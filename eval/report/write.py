@@ -7,7 +7,8 @@ different items. Published figures appear only beside scores on real radiographs
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -148,14 +149,15 @@ def write(
     groups: Graded | Sequence[Group],
     folder: Path,
     forms: tuple[str, ...] = ("csv",),
-    page: Callable[[Group, Sequence[Group]], Mapping[str, bytes]] | None = None,
+    page: Callable[[Group, Sequence[Group]], Iterable[tuple[str, bytes]]] | None = None,
     overwrite: bool = False,
 ) -> list[Path]:
     """Write grades, tables in the given forms and their index into ``folder``, all or none; return the paths.
 
     The first of the ``groups`` is written into ``folder``, each other group into a folder inside it
     (:attr:`Group.folder`). ``groups`` may also be grades, which are then divided into groups. ``page`` returns further
-    files of a group's report, keyed by their paths in the group's folder.
+    files of a group's report: pairs of the path in the group's folder and the content. Each file is written before the
+    next one is made.
 
     Files of an earlier report in the folder are replaced; they are removed if the new report does not have them. Raise
     ``InputError`` if a file of the same name is not from a report. Without ``overwrite``, raise it also if the folder
@@ -165,34 +167,40 @@ def write(
     groups = groups_of(groups) if isinstance(groups, Graded) else groups
     if not overwrite:
         _check_same_runs(folder, groups)
-    files: dict[str, bytes] = {}
-    for group in reversed(groups):
-        more = {} if page is None else page(group, groups)
-        place = f"{group.folder}/" if group.folder else ""
-        made = {f"{place}{name}": data for name, data in _tables(group, forms, more).items()}
-        files |= made
-        # The first group's index comes last, and lists the files of every group.
-        listed = files if group.number == 1 else made
-        index = {**_grouped(group), "files": [*(name.removeprefix(place) for name in listed), INDEX]}
-        check(index, "report", str(folder / place / INDEX))
-        files[f"{place}{INDEX}"] = json_bytes(index)
-    before = _check_own(folder, list(files))
-    write_all(folder, files)
+    names: list[str] = []
+    before: list[str] = []
+
+    def made() -> Iterator[tuple[str, bytes]]:
+        for group in reversed(groups):
+            place, first = f"{group.folder}/" if group.folder else "", len(names)
+            more = () if page is None else page(group, groups)
+            for name, data in chain(_tables(group, forms), more):
+                names.append(f"{place}{name}")
+                yield names[-1], data
+            # The first group's index comes last, and lists the files of every group.
+            listed = names if group.number == 1 else names[first:]
+            index = {**_grouped(group), "files": [*(name.removeprefix(place) for name in listed), INDEX]}
+            check(index, "report", str(folder / place / INDEX))
+            names.append(f"{place}{INDEX}")
+            yield names[-1], json_bytes(index)
+        before.extend(_check_own(folder, names))
+
+    write_all(folder, made())
     for name in before:
-        if name not in files:
+        if name not in names:
             (folder / name).unlink(missing_ok=True)
-    return [folder / name for name in files]
+    return [folder / name for name in names]
 
 
-def _tables(group: Group, forms: tuple[str, ...], more: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return a group's files without its index, keyed by their paths in the group's folder."""
+def _tables(group: Group, forms: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
+    """Yield a group's grades and tables: pairs of the path in the group's folder and the content."""
     notice = file_notice(group.graded)
-    files = {GRADES: parquet_bytes(group.graded.grades, notice)}
+    yield GRADES, parquet_bytes(group.graded.grades, notice)
     if group.graded.changed is not None:
-        files[REREAD] = csv_bytes(group.graded.changed, notice)
+        yield REREAD, csv_bytes(group.graded.changed, notice)
     for form in forms:
-        files |= {f"{FOLDER}/{name}.{form}": FORMS[form](name, frame, notice) for name, frame in group.tables.items()}
-    return {**files, **more}
+        for name, frame in group.tables.items():
+            yield f"{FOLDER}/{name}.{form}", FORMS[form](name, frame, notice)
 
 
 def check_place(folder: Path) -> None:

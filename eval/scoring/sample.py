@@ -46,15 +46,13 @@ WEIGHT, RIGHT, CHANCE, PRIOR, ANSWERED_WEIGHT, ANSWERED_CHANCE = (
 # YES: the column with the key of a yes/no question, null for other kinds. STRATUM: the column with a row's stratum
 # within its kind.
 YES, STRATUM = "_yes", "_stratum"
-# Columns of grades that no table needs.
+# Columns of grades that no table needs. The long ones have most of the bytes, and a join or a filter copies them.
+LONG = ("evidence", "reply", "reasoning")
 _LEFT_OUT = (
     "patient_id",
     "study_id",
     "picture",
     "flags",
-    "evidence",
-    "reply",
-    "reasoning",
     "cost_usd",
     "latency_s",
     "output_tokens",
@@ -108,7 +106,7 @@ class ScoredSample:
 
 def scored_sample(graded: Graded) -> ScoredSample:
     """Return the grades prepared for tables: the rows that count, with clusters and weights."""
-    known, unit = with_clusters(graded.grades)
+    known, unit = with_clusters(graded.grades.drop(LONG))
     size = known["cluster"].n_unique()
     completeness = _completeness(known, graded.allow_partial)
     settled = known.filter(~pl.col("flags").list.contains(CONTESTED))

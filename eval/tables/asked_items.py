@@ -100,7 +100,8 @@ def by_items(graded: Graded) -> list[Graded]:
     was asked one task only is grouped with models that were asked the same items of this task.
     """
     asked: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
-    for (model, protocol, task), mark in item_sets(graded.grades.with_columns(_TASK), [*WHO, "task"]).items():
+    rows = graded.grades.select(*WHO, "item_id", _TASK)
+    for (model, protocol, task), mark in item_sets(rows, [*WHO, "task"]).items():
         asked.setdefault((model, protocol), {})[task] = mark
     groups: list[tuple[dict[str, tuple[int, int]], list[tuple[str, str]]]] = []
     for who, tasks in sorted(asked.items(), key=lambda one: -sum(count for count, _ in one[1].values())):
@@ -270,7 +271,8 @@ def published_table(benchmark: Benchmark) -> pl.DataFrame:
 def states(study: ScoredSample) -> pl.DataFrame:
     """Return the number of questions to be answered (``items``) and the number that ended in each state."""
     counts = [(pl.col("state") == state).sum().alias(state) for state in STATES]
-    return study.graded.grades.group_by(WHO, maintain_order=True).agg(pl.len().alias("items"), *counts)
+    rows = study.graded.grades.select(*WHO, "state")
+    return rows.group_by(WHO, maintain_order=True).agg(pl.len().alias("items"), *counts)
 
 
 def costs(study: ScoredSample) -> pl.DataFrame:
@@ -279,7 +281,8 @@ def costs(study: ScoredSample) -> pl.DataFrame:
     Columns: ``asked`` (turns with an outcome), ``cost_usd``, ``cost_per_1000_usd``, ``output_tokens`` (mean),
     ``latency_s`` (median). A number is null if the value of any turn is unknown.
     """
-    asked = study.graded.grades.filter(~pl.col("state").is_in(UNFINISHED))
+    rows = study.graded.grades.select(*WHO, "state", "cost_usd", "output_tokens", "latency_s")
+    asked = rows.filter(~pl.col("state").is_in(UNFINISHED))
 
     def whole(column: str, value: pl.Expr) -> pl.Expr:
         return pl.when(pl.col(column).null_count() == 0).then(value)

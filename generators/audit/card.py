@@ -54,10 +54,10 @@ def prepared(folder: Path) -> Iterator[None]:
 
 def write(audit: Audit, folder: Path) -> Path:
     """Write the card and its figures into a prepared folder; return the card's path."""
-    path = folder / CARD
     drawn = plots.draw(audit)
-    write_all(folder, {f"{FIGURES}/{name}": data for name, data in drawn.items()} | {CARD: text(audit, drawn).encode()})
-    return path
+    files = {f"{FIGURES}/{name}": data for name, data in drawn.items()} | {CARD: text(audit, drawn).encode()}
+    write_all(folder, files.items())
+    return folder / CARD
 
 
 def text(audit: Audit, figures: Iterable[str]) -> str:

@@ -152,9 +152,9 @@ def test_a_full_disk_cuts_no_kept_record(tmp_path: Path) -> None:
 
 
 def test_several_files_are_all_replaced_or_none(tmp_path: Path) -> None:
-    atomic.write_all(tmp_path / "out", {"a": b"1", "sub/b": b"1"})
+    atomic.write_all(tmp_path / "out", [("a", b"1"), ("sub/b", b"1")])
     with no_file_over(4), pytest.raises(UnfinishedError, match=r"/out: cannot be written"):
-        atomic.write_all(tmp_path / "out", {"a": b"2", "sub/b": b"22222"})
+        atomic.write_all(tmp_path / "out", [("a", b"2"), ("sub/b", b"22222")])
     assert (tmp_path / "out" / "a").read_bytes() == b"1"
     assert sorted(path.name for path in (tmp_path / "out").rglob("*")) == ["a", "b", "sub"]
 

@@ -45,7 +45,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     turns.write_text("".join(json.dumps(turn) + "\n" for turn in said))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gallery, "LEAST_CASES", 1)  # a file for each case
-        made = gallery.files(grade_folders(runs))
+        made = dict(gallery.files(grade_folders(runs)))
     for name, data in made.items():
         (home / name).parent.mkdir(exist_ok=True)
         (home / name).write_bytes(data)

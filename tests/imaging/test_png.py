@@ -157,3 +157,13 @@ def test_three_other_processors_write_the_same_bytes(
     pictures = [flat(1)[:100], np.random.default_rng(0).integers(0, 256, (200, 200), np.uint8)]
     starts = [[qemu, "-cpu", name] for name in ("Nehalem", "Haswell", "EPYC")]
     assert len(sums_in_processes(pictures, starts, tmp_path, monkeypatch)) == 1
+
+
+@pytest.mark.parametrize("width", [1, 7, 8])
+@pytest.mark.parametrize("colours", [2, 16, 17, 65])
+def test_a_drawing_comes_back_in_its_colours_and_is_transparent_elsewhere(width: int, colours: int) -> None:
+    palette = [(number, 2 * number, 255 - number) for number in range(65)]
+    drawing = np.random.default_rng(0).integers(0, colours, (40, width), np.uint8)
+    read = np.asarray(Image.open(io.BytesIO(png.encode_drawing(drawing, palette))).convert("RGBA"))
+    assert np.array_equal(read[..., 3] == 0, drawing == 0)
+    assert np.array_equal(read[drawing > 0, :3], np.array(palette, np.uint8)[drawing[drawing > 0]])

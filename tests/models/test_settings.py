@@ -108,7 +108,7 @@ def test_reasoning_is_kept_apart_never_read_and_folded_in_the_gallery(
     }
     # What a model thought is not said to it again.
     assert "Option 2?" not in json.dumps([request.body for request in server.requests])
-    files = gallery.files(grade.Graded(bench, (run,), grade.grade(bench, [run])))
+    files = dict(gallery.files(grade.Graded(bench, (run,), grade.grade(bench, [run]))))
     (item,) = (
         item for case in gallery.unpacked(files["gallery/cases-000.js"]).values() for item in case["items"].values()
     )

@@ -99,7 +99,7 @@ def test_a_place_is_drawn_where_it_was_answered(form: str, shape: tuple[float, .
 
 def test_the_gallery_has_the_key_and_each_models_place(run: Path) -> None:
     graded = grade_folders([run])
-    scripts = gallery.files(graded)
+    scripts = dict(gallery.files(graded))
     index = json.loads(scripts["gallery/index.js"].decode()[len("gallery.index(") : -3])
     assert [(row["letter"], row["model"]) for row in index["rows"]] == [
         ("A", "baseline/oracle"), ("B", "baseline/centre"), ("C", "baseline/blind-prior"),

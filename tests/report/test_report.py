@@ -4,7 +4,9 @@ import csv
 import html
 import io
 import json
+import multiprocessing
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,8 @@ from rich.table import Table
 
 import chexqa
 from chexqa.cli.validate import validate
+from chexqa.contract.benchmark import thumb_path
+from chexqa.eval.gallery import files as gallery
 from chexqa.eval.report import display_all, plot_style, plots, write
 from chexqa.eval.report.display_notes import plain_table, print_table
 from chexqa.eval.scoring import grade, intervals
@@ -28,6 +32,7 @@ from chexqa.eval.tables.all_tables import all_tables, groups
 from chexqa.eval.tables.glossary import GRADES, TABLES, meaning
 from chexqa.files.errors import InputError, UnfinishedError
 from chexqa.files.terminal import PHANTOM_NOTICE, Name
+from chexqa.files.workers import Background
 
 Cli = Callable[..., tuple[int, str, str]]
 FORMS = ("csv", "parquet", "md", "tex")
@@ -371,6 +376,37 @@ def test_a_full_disk_leaves_the_earlier_report_whole(
     with pytest.raises(UnfinishedError, match="No space left"):
         write.write(groups(graded), folder)
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.*")} == before
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_worker_makes_the_same_gallery_and_may_be_killed(
+    phantom_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_killed: bool
+) -> None:
+    monkeypatch.setattr(gallery, "MANY_PICTURES", 1)
+    monkeypatch.setattr(gallery, "LEAST_CASES", 1)
+    graded = grade.grade_folders([phantom_run])
+    with Background(2) as background:
+        made = gallery.files(graded, background)
+        while is_killed and not (workers := multiprocessing.active_children()):
+            time.sleep(0.01)
+        if is_killed:
+            workers[0].kill()
+        assert dict(made) == dict(gallery.files(graded))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_damaged_picture_leaves_no_part_of_a_report(
+    phantom_run: Path, tiny_benchmark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    monkeypatch.setattr(gallery, "MANY_PICTURES", 1)
+    graded, folder = grade.grade_folders([phantom_run]), tmp_path / "all" / "report"
+    for picture in (tiny_benchmark / "images").rglob("*.png"):
+        thumb = tiny_benchmark / thumb_path(str(picture.relative_to(tiny_benchmark)))
+        thumb.parent.mkdir(parents=True, exist_ok=True)
+        thumb.write_bytes(b"\xff\xd8 no picture \xff\xd9")
+    with Background(workers) as background, pytest.raises(InputError, match="is not a complete JPEG"):
+        write.write(groups(graded), folder, page=lambda group, _: gallery.files(group.graded, background))
+    assert not folder.parent.exists()
 
 
 def test_a_report_over_a_file_is_refused(cli: Cli, phantom_run: Path, tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def look(*folders: Path, partial: bool = False) -> tuple[Graded, Frames, dict[st
     frames = dict(group.tables)
     with (folders[0] / "shown.txt").open("w") as file:
         display.show(graded, frames, PlainConsole(file=file, width=300))
-    files = build.files(group)
+    files = dict(build.files(group))
     said, notice = remark(graded), write.file_notice(graded)
     assert (said is not None) == ('id="remark"' in files["index.html"].decode())
     for form in write.FORMS.values():
@@ -269,7 +269,7 @@ def test_what_a_trial_was_not_asked_is_not_shown_as_asked(made: Callable[..., Pa
 def test_the_gallery_claims_nothing_of_items_that_a_trial_was_not_asked(made: Callable[..., Path]) -> None:
     trial, whole = made("limit"), made(None, OTHERS)
     graded = grade.grade_folders([trial, whole])
-    index = index_of(gallery.files(graded))
+    index = index_of(dict(gallery.files(graded)))
     asked = set(grade.grade_folders([trial]).grades["item_id"])
     assert [row["model"] for row in index["rows"]] == [*NAMES, *OTHERS]
     outside = [states for _, _, _, states, *_ in index["items"] if states.startswith("--")]

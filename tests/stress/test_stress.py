@@ -244,7 +244,7 @@ def test_a_run_under_stress_records_it_is_resumed_and_refuses_another(cli: Cli, 
     code, _, err = cli(*command, "--stress", "blur")
     assert code == 2
     assert "--stress was noise, history and is now blur" in " ".join(err.split())
-    made = gallery.files(grade_folders([out]))
+    made = dict(gallery.files(grade_folders([out])))
     index = json.loads(made["gallery/index.js"].decode().partition("(")[2].rpartition(")")[0])
     shown = Counter(index["conditions"][item[10]].partition("-")[0] for item in index["items"])
     assert shown == {"original": len(plain), "noise": len(spoilt) - shown["history"], "history": shown["history"]}

@@ -1,0 +1,95 @@
+"""Work on the pixels of neighbouring cases: reduced pictures as text, outlines, and the options that are places.
+
+A worker process can do this work, so this module imports neither tables nor plots.
+"""
+
+from __future__ import annotations
+
+import io
+from base64 import b64encode
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from PIL import Image, features
+
+from chexqa.contract.items import CaseKey
+from chexqa.eval.gallery import drawings
+from chexqa.eval.gallery.thin_drawings import thin_drawing
+from chexqa.imaging.read import open_thumb
+
+_QUALITY, _EFFORT = 45, 1
+
+
+class Thumbs(Protocol):
+    """Source of reduced pictures, for example a benchmark."""
+
+    def thumb_bytes(self, image: str) -> bytes:
+        """Return the reduced JPEG of a picture."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Pictures, outlines and regions of neighbouring cases.
+
+    ``images`` has the path of each picture, keyed by its number. ``below`` has the number and the path of the
+    radiograph below each drawing, keyed by the drawing's number. ``regions`` has the case and the named regions of each
+    item whose options are regions, keyed by the item's id.
+    """
+
+    thumbs: Thumbs
+    images: Mapping[int, str]
+    below: Mapping[int, tuple[int, str]]
+    cases: Mapping[str, CaseKey]
+    regions: Mapping[str, tuple[str, tuple[str, ...]]]
+
+
+@dataclass(frozen=True)
+class Done:
+    """Result of a task: pictures as text by number, outlines by case, and paths of options by item."""
+
+    pictures: dict[int, str]
+    outlines: dict[str, dict[str, Any]]
+    regions: dict[str, dict[int, str]]
+
+
+def do(task: Task) -> Done:
+    """Return the result of a task; it depends on nothing but the task and the benchmark's files."""
+    outlines = {name: found for name, case in task.cases.items() if (found := drawings.outline(case)) is not None}
+    regions = {item: drawings.regions_drawn(names, task.cases[case]) for item, (case, names) in task.regions.items()}
+    return Done(encoded(task.thumbs, task.images, task.below), outlines, regions)
+
+
+def encoded(thumbs: Thumbs, images: Mapping[int, str], below: Mapping[int, tuple[int, str]]) -> dict[int, str]:
+    """Return each picture as text: base64 of a WebP, or ``number:`` and base64 of a drawing that lies over the picture
+    of that number.
+
+    A picture that is not a thin drawing over its radiograph is stored complete. If Pillow was built without WebP, all
+    pictures are JPEGs.
+    """
+    if not features.check("webp"):
+        return {number: b64encode(thumbs.thumb_bytes(image)).decode() for number, image in images.items()}
+    together: dict[tuple[int, str], list[int]] = defaultdict(list)
+    for number, image in images.items():
+        together[below.get(number, (number, image))].append(number)
+    found = {}
+    for (radiograph, path), numbers in together.items():
+        under = _pixels(thumbs, path)
+        grey = np.asarray(under)
+        for number in numbers:
+            picture = under if number == radiograph else _pixels(thumbs, images[number])
+            drawing = None if number == radiograph else thin_drawing(grey, np.asarray(picture))
+            found[number] = _webp(picture) if drawing is None else f"{radiograph}:{b64encode(drawing).decode()}"
+    return {number: found[number] for number in images}
+
+
+def _pixels(thumbs: Thumbs, image: str) -> Image.Image:
+    return open_thumb(thumbs.thumb_bytes(image), f"the thumbnail of {image}").convert("RGB")
+
+
+def _webp(picture: Image.Image) -> str:
+    buffer = io.BytesIO()
+    picture.save(buffer, "WEBP", quality=_QUALITY, method=_EFFORT)
+    return b64encode(buffer.getvalue()).decode()
