@@ -180,9 +180,7 @@ def _sizes(table: pl.DataFrame) -> Figure | None:
         own = table.filter((pl.col("model") == model) & pl.col("size").is_in(conclusions.THIRDS))
         heights = own["pointing"].to_list()
         if None not in heights and heights:
-            axes.plot(
-                range(len(heights)), heights, color=_COLOURS[place % 7], marker=_MARKS[place % 7], label=_plain(model)
-            )
+            axes.plot(range(len(heights)), heights, label=_plain(model), **_look(place))
     axes.set_xticks(range(3), ["small lesions", "medium", "large"])
     axes.set_ylabel("pointing game, mean of findings")
     return _finished(figure, axes)
@@ -215,11 +213,15 @@ def _pairs(table: pl.DataFrame, made: Study) -> Figure | None:
     )
     points = both.filter(pl.col("finding") != recognition.MACRO).drop_nulls()
     for place, ((model,), own) in enumerate(points.group_by("model", maintain_order=True)):
-        axes.scatter(own["recognition_auc"], own["pointing"], color=_COLOURS[place % 7], marker=_MARKS[place % 7],
-                     label=_plain(str(model)), s=22)  # fmt: skip
+        axes.scatter(own["recognition_auc"], own["pointing"], label=_plain(str(model)), s=22, **_look(place))
     axes.set_xlabel("recognition: area under the ROC curve")
     axes.set_ylabel("pointing game; each mark is a finding")
     return _finished(figure, axes)
+
+
+def _look(place: int) -> dict[str, str]:
+    """Return colour and marker of a model by its place; the first 49 models differ in one of them."""
+    return {"color": _COLOURS[place % 7], "marker": _MARKS[(place + place // 7) % 7]}
 
 
 def _axes() -> tuple[Figure, Any]:
