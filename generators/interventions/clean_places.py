@@ -3,10 +3,6 @@
 The place is searched among all shifts of the shape and of its mirror image; the parts of a lesion get their places one
 by one. The chosen place has surroundings as similar as possible to those of the lesion's own patch, in the outline of
 the lungs and in grey levels. The two filled pictures then differ only in the place that is filled.
-
-No two stretches of a lung's outline have quite the same course. Where a lesion follows the outline, its place follows
-the outline as well, and so differs a little from the lesion's shape. Otherwise the wall in the picture would cross the
-border of the place, but not the border of the lesion, and would tell them apart.
 """
 
 from __future__ import annotations
@@ -18,7 +14,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from chexqa.generators.interventions.fills import BAND, GROWTH, RIM, grown, scaled
+from chexqa.generators.interventions.fills import BAND, RIM, grown, scaled
 from chexqa.imaging.masks import disc, window
 
 Gray = npt.NDArray[np.uint8]
@@ -26,14 +22,12 @@ Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float32]
 LEAST_IN_LUNG = 0.9  # least share of a clean place in lung; the patch's own share is enough if it is smaller
 LEAST_OF_PATCH = 0.5  # a patch with a smaller share in lung gets no clean place
-MOST_RESIZED = 0.1  # how much larger or smaller than the patch a place may be that follows the outline of the lungs
 MOST_DENSE = 0.15  # share of a clean place that may be as dense as the chest beside the lungs
-_OUTLINE = 0.02  # a different outline of the lungs counts as one unit of cost for each such share of the rim
-_SLACK = 0.1  # by how much a place may lie less in lung than its patch; otherwise places would lie more in lung
-_REACH = 16 / 1024  # how far the outline of the lungs may lie from the border of the patch that follows it
+_OUTLINE = 0.01  # share of the surroundings with a different outline of the lungs that counts as one unit of cost
 _COARSE = 4  # the search looks at every fourth pixel
-_TRIES = 24  # how many of the best coarse places are checked pixel by pixel
+_TRIES = 12  # how many of the best coarse places are checked pixel by pixel
 _TONE = 6.0  # difference in the mean or spread of grey levels that counts as one unit of cost
+_FAR = 0.25  # a shift up or down by this share of the longer side counts as one unit of cost
 
 
 class _Candidate(NamedTuple):
@@ -44,13 +38,13 @@ class _Candidate(NamedTuple):
 
 
 def clean_place(image: Gray, patch: Mask, lungs: Mask, taken: Mask) -> Mask | None:
-    """Return a mask ``(H, W)`` with the shape of ``patch``, in the lungs and away from findings; None if there is none.
+    """Return a mask ``(H, W)`` with the shape and size of ``patch``, in the lungs and away from findings; None if there
+    is none.
 
     ``image`` is the radiograph, ``lungs`` the lung pixels, and ``taken`` the pixels of all findings in the radiograph.
-    At least the share :data:`LEAST_IN_LUNG` of the place lies in ``lungs``, or nearly the patch's own share if that is
-    smaller. Where the patch follows the outline of the lungs, the place does so, too; it is at most the share
-    :data:`MOST_RESIZED` larger or smaller than the patch. Every pixel of the place is farther from ``taken`` and from
-    ``patch`` than :data:`BAND`, the width in which a fill fades out.
+    At least the share :data:`LEAST_IN_LUNG` of the place lies in ``lungs``, or the patch's own share if that is
+    smaller. Every pixel of the place is farther from ``taken`` and from ``patch`` than :data:`BAND`, the width in which
+    a fill fades out.
     """
     band = scaled(BAND, image.shape)
     labels = np.asarray(cv2.connectedComponents(grown(patch, band).astype(np.uint8))[1])
@@ -67,42 +61,18 @@ def clean_place(image: Gray, patch: Mask, lungs: Mask, taken: Mask) -> Mask | No
 
 def _place_of_part(image: Gray, patch: Mask, lungs: Mask, barred: Mask) -> Mask | None:
     """Return a mask in lung and outside ``barred`` with the shape of one part of a patch; None without a place."""
-    size = np.count_nonzero(patch)
-    share = np.count_nonzero(patch & lungs) / size
-    if share < LEAST_OF_PATCH:
+    rows, columns = window(patch)
+    shape = patch[rows, columns]
+    least = min(LEAST_IN_LUNG, np.count_nonzero(patch & lungs) / np.count_nonzero(patch))
+    if least < LEAST_OF_PATCH:
         return None
-    least = min(LEAST_IN_LUNG, max(LEAST_OF_PATCH, share - _SLACK))
-    fitted = _Fitted(patch, lungs)
     for found in _candidates(image, patch, lungs, barred, least):
-        place = fitted.at(found)
-        resized = abs(np.count_nonzero(place) / size - 1)
-        if resized <= MOST_RESIZED and not (place & barred).any() and (place & lungs).sum() >= least * place.sum():
+        piece = shape[:, ::-1] if found.mirrored else shape
+        place = np.zeros_like(patch)
+        place[found.top : found.top + piece.shape[0], found.left : found.left + piece.shape[1]] = piece
+        if not (place & barred).any() and np.count_nonzero(place & lungs) >= least * np.count_nonzero(piece):
             return place
     return None
-
-
-class _Fitted:
-    """Shape of a patch, laid on other places of the lungs; it follows the outline of the lungs where the patch does."""
-
-    def __init__(self, patch: Mask, lungs: Mask) -> None:
-        self.margin = scaled(_REACH, patch.shape)
-        # A lesion ends at the outline, and its patch is grown beyond it.
-        self.field = np.pad(grown(lungs, scaled(GROWTH, patch.shape)), self.margin)
-        wide = np.pad(patch, self.margin)
-        around = window(wide, self.margin)
-        piece, field = wide[around], self.field[around]
-        self.beyond = piece & ~field
-        at_outline = piece & grown(~field, 2)
-        self.within = (piece & field) | (grown(at_outline, self.margin) & ~field)
-
-    def at(self, found: _Candidate) -> Mask:
-        """Return the mask ``(H, W)`` of the shape at a candidate's place; the patch's own place gives the patch."""
-        made = np.zeros_like(self.field)
-        height, width = self.within.shape
-        around = (slice(found.top, found.top + height), slice(found.left, found.left + width))
-        within, beyond = (one[:, ::-1] if found.mirrored else one for one in (self.within, self.beyond))
-        made[around] = (within & self.field[around]) | beyond
-        return made[self.margin : -self.margin, self.margin : -self.margin]
 
 
 class _Look(NamedTuple):
@@ -128,18 +98,20 @@ class _Look(NamedTuple):
 
 def _candidates(image: Gray, patch: Mask, lungs: Mask, barred: Mask, least: float) -> Iterator[_Candidate]:
     """Yield possible places of the shape; the place that looks most like the lesion's comes first."""
+    top_of_patch = window(patch)[0].start
     side = max(image.shape)
     band, margin = (max(1, round(share * side / _COARSE)) for share in (BAND, BAND + RIM))
     grey = _padded(image, margin, cv2.BORDER_REPLICATE)
     lung, bar = (_padded(one, margin, cv2.BORDER_CONSTANT) for one in (lungs, barred))
     here = _look(patch, grey, lung, band, margin)
-    rim = margin - band
     found: list[_Candidate] = []
     dense = _dense(grey, lung)
     for mirrored in (False, True):
-        costs = _costs(here.mirrored() if mirrored else here, grey, lung, bar, dense, margin, rim, least)
+        costs = _costs(here.mirrored() if mirrored else here, grey, lung, bar, dense, margin, least)
         if costs is None:
             continue
+        down = (np.arange(costs.shape[0]) * _COARSE - top_of_patch)[:, None] / (_FAR * side)
+        costs = costs + down**2
         for flat in np.argsort(costs, axis=None, kind="stable")[:_TRIES]:
             top, left = (int(value) for value in np.unravel_index(int(flat), costs.shape))
             if np.isfinite(costs[top, left]):
@@ -190,7 +162,7 @@ def _look(patch: Mask, grey: Floats, lung: Floats, band: int, margin: int) -> _L
 
 
 def _costs(
-    look: _Look, grey: Floats, lung: Floats, bar: Floats, dense: Floats, margin: int, rim: int, least: float
+    look: _Look, grey: Floats, lung: Floats, bar: Floats, dense: Floats, margin: int, least: float
 ) -> npt.NDArray[np.float64] | None:
     """Return the dissimilarity of every coarse place to a look; infinite where the shape does not fit. Return None if
     the shape fits nowhere.
@@ -206,14 +178,14 @@ def _costs(
     fits &= _sums(dense[inner, inner], look.shape) < MOST_DENSE * float(look.shape.sum())
     if not fits.any():
         return None
-    inner_cells = (np.pad(look.shape, margin) >= 0.5).astype(np.uint8)
-    seen = cv2.dilate(inner_cells, disc(rim)).astype(np.float32)
-    cells = max(float(seen.sum()) - float(inner_cells.sum()), 1.0)
+    seen = np.asarray(
+        cv2.blur((np.pad(look.shape, margin) > 0).astype(np.float32), (2 * margin + 1,) * 2) > 0, np.float32
+    )
     outline = _sums(lung**2, seen) - 2 * _sums(lung, seen * look.lung) + float((seen * look.lung**2).sum())
     mean = _sums(grey, look.ring)
     spread = np.sqrt(np.maximum(_sums(grey**2, look.ring) - mean**2, 0))
     cost = ((mean - look.mean) / _TONE) ** 2 + ((spread - look.spread) / _TONE) ** 2
-    return np.asarray(np.where(fits, cost + outline / cells / _OUTLINE, np.inf), np.float64)
+    return np.asarray(np.where(fits, cost + outline / float(seen.sum()) / _OUTLINE, np.inf), np.float64)
 
 
 def _shrunk(array: npt.NDArray[np.generic]) -> Floats:

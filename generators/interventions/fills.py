@@ -28,7 +28,7 @@ FILLS: tuple[Fill, ...] = get_args(Fill)
 
 GROWTH = 4 / 1024  # how far a lesion's mask is grown, in units of the longer side
 RIM = 10 / 1024  # width of the rim around a patch; a fill continues the rim's grey levels
-BAND = 32 / 1024  # width of the band around a patch in which an inpainted fill fades out, for lesions have a halo
+BAND = 20 / 1024  # width of the band around a patch in which an inpainted fill fades out, for lesions have a halo
 _FINE = 2.5 / 1024  # standard deviation of the Gaussian that separates noise from anatomy
 _EDGE = 3 / 1024  # width of the soft edge inside a patch
 _LEAST_RIM = 50  # least pixels of lung tissue beside a patch from which the lung's grey level is measured
@@ -79,9 +79,8 @@ def filled(
 ) -> Gray:
     """Return a copy of ``image`` ``(H, W)`` in which the pixels of ``patch`` (bool, not empty) are filled.
 
-    ``inpaint`` also changes a band of lung of width :data:`BAND` around the patch, so that the halo of a lesion
-    disappears. The change becomes smaller with the distance from the patch. Pixels in ``kept`` stay unchanged in the
-    band.
+    ``inpaint`` also changes a band of width :data:`BAND` around the patch, so that the halo of a lesion disappears. The
+    change becomes smaller with the distance from the patch. Pixels in ``kept`` stay unchanged in the band.
     """
     reach = scaled(RIM, image.shape)
     if fill == "inpaint":
@@ -99,8 +98,7 @@ def _blended(image: Gray, patch: Mask, near: Surroundings, rng: np.random.Genera
     """Return a copy of the radiograph with an inpainted patch, which fades out in the band around it."""
     reach, band = (scaled(share, image.shape) for share in (RIM, BAND))
     around = window(patch, band + 4 * reach)
-    # The halo of a lesion ends at the wall, and ribs beside it must not turn to noise.
-    whole = patch | (grown(patch, band) & near.lungs)
+    whole = grown(patch, band)
     if kept is not None:
         whole &= patch | ~kept
     textures = near.textures or Textures(image, near.lungs, near.clean)
