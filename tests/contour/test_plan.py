@@ -222,7 +222,7 @@ def test_large_steps_from_the_right_picture_lead_up_as_often_as_down() -> None:
     assert stats.ttest_1samp(steps, 0).pvalue > 1e-4
 
 
-@pytest.mark.parametrize("measure", [length, compactness, difference])
+@pytest.mark.parametrize("measure", rest_long([length, compactness, difference], keep=1))
 def test_the_right_picture_has_every_rank_equally_often(measure: Callable[[Drawn, tuple[int, ...]], float]) -> None:
     assert_even(ranks_of_the_right_picture(measure), 4)
 

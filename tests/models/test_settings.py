@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from fake_server import Behaviour, FakeServer, Reply, Request
+from rest_long import rest_long
 from small_server import recorder
 
 from chexqa.contract import benchmark, read_run, reply_limits
@@ -95,7 +96,7 @@ APART: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("form", APART)
+@pytest.mark.parametrize("form", rest_long(APART, keep=1))
 def test_reasoning_is_kept_apart_never_read_and_folded_in_the_gallery(
     serve: Serve, bench: Benchmark, tmp_path: Path, form: str
 ) -> None:

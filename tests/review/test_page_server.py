@@ -127,6 +127,7 @@ REDRAW = """(n) => {
 }"""
 
 
+@pytest.mark.long
 def test_an_outline_survives_a_tab_that_has_not_heard_of_it(tmp_path: Path, tab: Tab) -> None:
     mask = np.pad(np.ones((200, 200), np.bool_), ((300, 300), (200, 200)))
     save(tmp_path / "a.png", 90 * mask)

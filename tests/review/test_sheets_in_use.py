@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 import openpyxl
 import pytest
+from rest_long import rest_long
 from review_sheets import (
     answer_cells,
     as_reviewer,
@@ -135,7 +136,7 @@ def test_an_unknown_row_is_said_to_be_unknown(five_kinds: dict[str, Path], page:
     assert page.locator("#lost").count() == 0
 
 
-@pytest.mark.parametrize("kind", ["items", "blind", "readers", "masks"])
+@pytest.mark.parametrize("kind", rest_long(["items", "masks", "blind", "readers"]))
 def test_what_is_worked_with_is_in_view_beside_the_picture(kind: str, five_kinds: dict[str, Path]) -> None:
     path = five_kinds[kind]
     for tab in work_tabs(openpyxl.load_workbook(path)):

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import runs
 from fake_server import FakeServer, Reply, Request
+from rest_long import rest_long
 from turns import TURN
 
 from chexqa.contract import benchmark, read_run
@@ -59,7 +60,7 @@ def accuracy(bench: Benchmark, folder: Path) -> dict[str, float]:
 # Baselines
 
 
-@pytest.mark.parametrize("protocol", protocols.PROTOCOLS)
+@pytest.mark.parametrize("protocol", rest_long(protocols.PROTOCOLS))
 def test_every_baseline_finishes_under_every_protocol_and_the_oracle_misses_only_what_nobody_can_hit(
     bench: Benchmark, tmp_path: Path, protocol: str
 ) -> None:
