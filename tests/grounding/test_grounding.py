@@ -344,13 +344,13 @@ def test_every_number_of_the_report_leads_to_both_pictures(
         empty = row.locator("td", has_text=re.compile("^–$")).count()
         assert row.locator("a").count() == row.locator("td, th").count() - empty
         row.locator("a", has_text="uses the lesion").click()
-        page.wait_for_function(f"document.getElementById('count').textContent.startsWith('{PRESENT} of ')")
+        page.locator("#count", has_text=re.compile(f"^{PRESENT} of ")).wait_for()
         assert page.locator("#cards > li").first.locator("img, canvas").count() == 2
         page.go_back()
         page.locator("details[data-table=not_audited] > summary").click()
         reasons = page.locator("details[data-table=not_audited] tbody tr", has_text="no place")
         reasons.first.locator("td a", has_text="no place").click()
-        page.wait_for_function(f"document.getElementById('count').textContent.startsWith('{ABSENT // 2} of ')")
+        page.locator("#count", has_text=re.compile(f"^{ABSENT // 2} of ")).wait_for()
         page.locator("#cards .flag", has_text="not asked with a target picture: no place").first.wait_for()
         browser.close()
 

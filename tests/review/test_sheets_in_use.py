@@ -111,7 +111,7 @@ def test_a_link_opens_the_viewer_on_its_own_row(kind: str, five_kinds: dict[str,
         page.goto("about:blank")
         page.goto(f"{path.parent.as_uri()}/{link}")
         assert page.text_content("#id") == row_id
-        page.wait_for_function("[...document.querySelectorAll('.frame img')].every((one) => one.complete)")
+        page.evaluate("Promise.all([...document.querySelectorAll('.frame img')].map((one) => one.decode()))")
         assert page.evaluate("[...document.querySelectorAll('.frame img')].every((one) => one.naturalWidth > 0)")
         assert page.locator(".missing").count() == 0
 
