@@ -34,7 +34,7 @@ JUDGED = ("p000031", "p000022", "p000005", "p000028", "p000044")
 REDRAWN = ("p000059", "p000005", "p000022", "p000028", "p000044")
 ON_PAGE, ON_SHEET, ON_EDITOR = "p000031", "p000022", "p000059"
 REPORT_WINDOW, REVIEW_WINDOW = (1400, 900), (1366, 660)
-# What a reader fills into the yellow cells of the sheet.
+# The reviewer's entries in the yellow cells of the sheet.
 FILLED = {VERDICT: FIX, CORRECTED: "1", REASON: "wrong answer", COMMENT: "too little in the upper zone"}
 PRINTED_DPI = 200
 

@@ -183,12 +183,14 @@ def forked(action: Callable[..., object], *given: object) -> int:
     """Fork a process that calls ``action``; return the process's id."""
     pid = os.fork()
     if pid == 0:
+        code = 1
         try:
             action(*given)
-        except BaseException:
+            code = 0
+        except Exception:
             traceback.print_exc()
-            os._exit(1)
-        os._exit(0)
+        finally:
+            os._exit(code)  # whatever happens, the child must not go on with the parent's work
     return pid
 
 

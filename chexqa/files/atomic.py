@@ -53,19 +53,33 @@ def new_folder(out: Path, replace: bool = False) -> Iterator[Path]:
             hidden.rename(out)
 
 
+@contextmanager
+def made_folder(folder: Path) -> Iterator[None]:
+    """Make a folder and its parents for a block; after the block, remove those of them that are new and empty.
+
+    Raise the error of :func:`chexqa.files.errors.unwritable` if a folder cannot be made.
+    """
+    new = [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(folder, error) from None
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # a folder that is not empty cannot be removed, and neither can its parents
+            for place in new:
+                place.rmdir()
+
+
 def write_all(folder: Path, files: Iterable[tuple[str, bytes]]) -> None:
     """Write several files below ``folder``, given as pairs of a path and its content.
 
     Each file is written into a hidden folder before the next one is requested. Then all are moved to their paths. If
     ``files`` raises an error, nothing changes.
     """
-    missing = [place for place in (folder, *folder.parents) if not place.exists()]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable(folder, error) from None
-    sweep(folder)
-    try:
+    with made_folder(folder):
+        sweep(folder)
         with _hidden(folder, folder, Path.mkdir) as hidden:
             names = []
             for name, data in files:
@@ -75,10 +89,6 @@ def write_all(folder: Path, files: Iterable[tuple[str, bytes]]) -> None:
             for name in names:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 move_into_place(hidden / name, folder / name)
-    finally:
-        with suppress(OSError):  # only an empty folder can be removed, and only an error leaves one
-            for place in missing:
-                place.rmdir()
 
 
 def append(file: int, data: bytes, end: int) -> int:

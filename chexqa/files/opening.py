@@ -19,7 +19,7 @@ import shutil
 import stat
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, NoReturn
 
@@ -58,12 +58,12 @@ def open_binary(path: Path, most_bytes: int | None = None, inside: Path | None =
     read for another reason.
     """
     descriptor = _descriptor(path, inside)
-    try:
+    with ExitStack() as undo:
+        undo.callback(os.close, descriptor)
         _check(path, os.fstat(descriptor), most_bytes)
-        return os.fdopen(descriptor, "rb")
-    except BaseException:
-        os.close(descriptor)
-        raise
+        file = os.fdopen(descriptor, "rb")
+        undo.pop_all()
+    return file
 
 
 def open_text(path: Path, inside: Path | None = None) -> io.TextIOWrapper:

@@ -131,9 +131,8 @@ def grade_folders(
                 for model, row in zip(folders, made, strict=True):
                     rows[model].append(row)
                 advance()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
     return {model: Graded(_frame(rows[model]), unused) for model, (_, unused) in placed.items()}
 
 

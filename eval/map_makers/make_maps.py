@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +22,8 @@ from chexqa.eval.map_makers.cases_to_map import Cases, CaseToMap
 from chexqa.eval.map_makers.prompts import Prompts
 from chexqa.eval.map_makers.registry import Made, Maker, checked, run_batch
 from chexqa.eval.scoring.csv_and_parquet import csv_bytes
-from chexqa.files.errors import InputError, unwritable
+from chexqa.files.atomic import made_folder
+from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, dump, is_file, read_json, sha256, write_bytes, write_json
 from chexqa.files.locks import locked
 from chexqa.files.opening import sha256_of
@@ -91,24 +92,20 @@ def make_all(
 @contextmanager
 def _locked_folder(folder: Path) -> Iterator[None]:
     """Make a folder and lock it for a block; if the block fails and made no map, remove what this function made."""
-    try:
-        fresh = [path for path in (folder / LOCK, folder / ORIGIN, folder, *folder.parents) if not path.exists()]
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable(folder, error) from None
-    with locked(folder / LOCK, f"{folder}: another process is making maps in this folder"):
-        before = _maps(folder)
-        try:
+    with made_folder(folder):
+        new, before = [path for path in (folder / LOCK, folder / ORIGIN) if not path.exists()], _maps(folder)
+        holder = locked(folder / LOCK, f"{folder}: another process is making maps in this folder")
+        with holder, ExitStack() as undo:
+            undo.callback(_remove_without_maps, folder, before, new)
             yield
-        except BaseException:
-            if _maps(folder) == before:
-                with suppress(OSError):
-                    for path in fresh:
-                        if path.is_dir():
-                            path.rmdir()
-                        else:
-                            path.unlink(missing_ok=True)
-            raise
+            undo.pop_all()
+
+
+def _remove_without_maps(folder: Path, before: int, new: list[Path]) -> None:
+    if _maps(folder) == before:
+        with suppress(OSError):
+            for path in new:
+                path.unlink(missing_ok=True)
 
 
 def _maps(folder: Path) -> int:

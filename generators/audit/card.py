@@ -6,13 +6,13 @@ The card lies beside the benchmark's files. No hash covers the card, so that it 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from chexqa.contract.benchmark import CARD, CARD_MARK, CHANGES
 from chexqa.contract.items import PATHS
-from chexqa.files.atomic import write_all
-from chexqa.files.errors import InputError, unwritable
+from chexqa.files.atomic import made_folder, write_all
+from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, read_text
 from chexqa.files.opening import MissingError, check_folder
 from chexqa.files.terminal import PHANTOM_NOTICE, plural
@@ -38,18 +38,8 @@ def prepared(folder: Path) -> Iterator[None]:
         raise InputError(f"{path}: was not written by 'chexqa audit'; name another folder with -o.")
     figures = folder / FIGURES
     check_folder(figures, folder)
-    made = [place for place in (figures, folder, *folder.parents) if not place.exists()]
-    try:
-        figures.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable(figures, error) from None
-    try:
+    with made_folder(figures):
         yield
-    except BaseException:
-        for place in made:
-            with suppress(OSError):
-                place.rmdir()
-        raise
 
 
 def write(audit: Audit, folder: Path) -> Path:

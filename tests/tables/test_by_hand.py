@@ -255,7 +255,7 @@ def test_grid(tables: dict[str, pl.DataFrame]) -> None:
 
 
 def test_positions(tables: dict[str, pl.DataFrame]) -> None:
-    """Of answered items with one right option: how often each place was chosen and was the key."""
+    """How often each position was chosen, and how often it was the key, among answered items with one right option."""
 
     def at(kind: str, place: int, count: int, chosen: Number, keyed: Number | float, bias: Number) -> dict[str, Any]:
         return {"kind": kind, "position": place, "answers": count, **chosen.columns("chosen"),
