@@ -9,11 +9,11 @@ import polars as pl
 
 from chexqa.contract.kinds import LEVELS
 from chexqa.contract.read_run import Run
-from chexqa.eval.models.registry import BASELINE
 from chexqa.eval.prompts import answer_parser
 from chexqa.eval.scoring.grade import Graded, protocol_name
 from chexqa.eval.scoring.predictions import ELSEWHERE
 from chexqa.eval.tables.all_tables import groups
+from chexqa.eval.tables.asked_items import simulator
 from chexqa.eval.tables.grid import MACRO
 from chexqa.eval.tables.levels_and_stages import OVERALL
 from chexqa.files.errors import InputError
@@ -47,19 +47,13 @@ def entries_of(graded: Graded, added: str, by: str | None) -> list[Record]:
                 "parser_version": answer_parser.VERSION,
                 "benchmark": _about(graded),
                 "source": "predictions" if run.about.get(ELSEWHERE) else "run",
-                **_simulated(run, model),
+                **({"simulated": by} if (by := simulator(run, model)) else {}),
                 "sha256": _fingerprint(run, model),
                 "items": row["items"],
                 "answered": (row["correct"] + row["wrong"]) / row["items"],
                 "scores": scores,
             })  # fmt: skip
     return made
-
-
-def _simulated(run: Run, model: str) -> dict[str, str]:
-    """Return the offline baseline that answered under another name, as the field ``simulated``; otherwise nothing."""
-    answered = str(run.about["models"][model].get("litellm", ""))
-    return {"simulated": answered} if answered.startswith(BASELINE) and not model.startswith(BASELINE) else {}
 
 
 def references(graded: Graded) -> Record:

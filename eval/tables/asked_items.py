@@ -21,6 +21,7 @@ import polars as pl
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import CONTESTED, PERCEPTION
+from chexqa.contract.read_run import Run
 from chexqa.eval.design.weights import MEAN
 from chexqa.eval.models.registry import BASELINE
 from chexqa.eval.runs.model_progress import Answerers
@@ -148,18 +149,22 @@ def on_shared(graded: Graded) -> Graded:
 def simulated(graded: Graded) -> str | None:
     """Return a sentence that names the models whose replies came from an offline baseline under another name.
 
-    Return None if there is no such model. A run records the baseline as the model's litellm id.
+    Return None if there is no such model.
     """
     asked = set(graded.grades["model"])
-    names = [
-        name
-        for run in graded.runs
-        for name, about in run.about["models"].items()
-        if name in asked and about.get("litellm", "").startswith(BASELINE) and not name.startswith(BASELINE)
-    ]
+    names = [name for run in graded.runs for name in run.about["models"] if name in asked and simulator(run, name)]
     if not names:
         return None
     return f"Simulated models: offline baselines of chexqa answered for {_some(list(dict.fromkeys(names)))}."
+
+
+def simulator(run: Run, model: str) -> str | None:
+    """Return the offline baseline that answered for a model of another name, or None.
+
+    A run records the baseline as the model's litellm id.
+    """
+    answered = str(run.about["models"][model].get("litellm", ""))
+    return answered if answered.startswith(BASELINE) and not model.startswith(BASELINE) else None
 
 
 def stand_ins(graded: Graded) -> list[str]:
