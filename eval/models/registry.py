@@ -31,6 +31,14 @@ ADHOC_KEY_VARIABLE = "CHEXQA_API_KEY"
 ENDPOINT_PROVIDERS = (
     "azure", "azure_ai", "hosted_vllm", "litellm_proxy", "ollama", "ollama_chat", "openai", "openrouter",
 )  # fmt: skip
+# What a model needs that is like no other.
+NEEDED = {
+    "litellm": "such as openai/MODEL",
+    "domain": "general or medical",
+    "access": "proprietary or open",
+}
+# Prefixes of servers of one's own. Without an address, litellm would send their questions to OpenAI.
+OWN_SERVERS = ("custom_openai", "hosted_vllm", "litellm_proxy", "lm_studio", "openai_like", "xinference")
 # Prefixes that are usual names on a proxy that speaks OpenAI's protocol.
 OWN_PROTOCOLS = ("anthropic", "gemini", "vertex_ai")
 CHAT = "/chat/completions"
@@ -136,12 +144,18 @@ def _whole(path: Path, record: Record, known: Mapping[str, Record]) -> Record:
             raise InputError(f"{path}: '{name}' has 'like: {like}', an unknown model{suggest(like, known)}.")
         taken = {key: value for key, value in known[like].items() if key != "group"}
         record = taken | {key: value for key, value in record.items() if key != "like"}
-    lacks = [key for key in ("litellm", "domain", "access") if key not in record]
+    lacks = [f"'{key}' ({what})" for key, what in NEEDED.items() if key not in record]
     if lacks:
-        fields = ("the field " if len(lacks) == 1 else "the fields ") + " and ".join(f"'{key}'" for key in lacks)
+        fields = ("the field " if len(lacks) == 1 else "the fields ") + " and ".join(lacks)
         raise InputError(
             f"{path}: the model '{name}' lacks {fields}; add what is missing, or take it from a known model with "
             "'like: MODEL'."
+        )
+    if not (record.get("api_base") or record.get("endpoint_variable")):
+        _check_own_server(
+            f"{path}: the model '{name}'",
+            record["litellm"],
+            "add 'api_base', such as http://127.0.0.1:8000/v1, or 'endpoint_variable'",
         )
     mode = record.get("thinking")
     if mode and mode not in record.get("thinking_switch", {}):
@@ -152,6 +166,13 @@ def _whole(path: Path, record: Record, known: Mapping[str, Record]) -> Record:
     for field_name in ("decoding", "thinking_switch"):
         _check_arguments(f"{path}: the model '{name}' has", field_name, record.get(field_name, {}))
     return record
+
+
+def _check_own_server(who: str, litellm: str, remedy: str) -> None:
+    """Raise ``InputError`` if a model without an address has the litellm id of a server of one's own."""
+    prefix, slash, _ = litellm.partition("/")
+    if slash and prefix in OWN_SERVERS:
+        raise InputError(f"{who} is on a server of your own ('{litellm}'), but its address is missing; {remedy}.")
 
 
 def _check_arguments(who: str, field_name: str, given: Mapping[str, Any]) -> None:
@@ -218,7 +239,8 @@ def choose(
             known = [*models, *{one.group for one in models.values() if one.group}]
             raise InputError(
                 f"there is no model '{name}'{suggest(name, known)}; 'chexqa models' lists them. Name an unregistered "
-                "model as provider/model, or give its server's address as --api-base."
+                "model as provider/model, give its server's address as --api-base, or name your own list with "
+                "--models-file."
             )
     if not chosen:
         raise InputError("no model is named; give names such as 'gpt-5.4,lingshu-32b', or 'all'.")
@@ -361,6 +383,8 @@ def adhoc(model_id: str, api_base: str | None, provider_protocol: bool = False) 
     prefix, slash, _ = model_id.partition("/")
     known = slash and prefix in (*ENDPOINT_PROVIDERS, *(OWN_PROTOCOLS if provider_protocol else ()))
     baseline = slash and prefix == "baseline" and api_base is None
+    if api_base is None:
+        _check_own_server(f"the model '{model_id}'", model_id, "give it with --api-base http://127.0.0.1:8000/v1")
     return Model(
         name=model_id,
         litellm=model_id if known or api_base is None else f"openai/{model_id}",

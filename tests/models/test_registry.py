@@ -210,8 +210,9 @@ def test_like_takes_over_what_is_not_said(tmp_path: Path) -> None:
     ("fields", "message"),
     [
         ("like: lingshu-32B", "has 'like: lingshu-32B', an unknown model.*did you mean 'lingshu-32b'"),
-        ("litellm: openai/x, domain: medical", "lacks the field 'access'"),
-        ("litellm: openai/x", "lacks the fields 'domain' and 'access'; add what is missing"),
+        ("litellm: openai/x, domain: medical", r"lacks the field 'access' \(proprietary or open\)"),
+        ("litellm: openai/x", r"lacks the fields 'domain' \(general or medical\) and 'access' .*; add what is missing"),
+        ("litellm: hosted_vllm/x, domain: medical, access: open", r"\('hosted_vllm/x'\), but its address is missing"),
         ("like: medgemma-27b, thinking: on", "has the thinking mode 'on', which is not in its thinking_switch"),
         ("like: medgemma-27b, image_tokens: {rule: guess}", "image_tokens"),
         ("like: gpt-5.4, decoding: {timeout: 60}", "'mine' has 'timeout' in its decoding, which chexqa sets itself"),
@@ -229,6 +230,17 @@ def test_a_model_that_is_like_nothing_or_lacks_something_is_refused(
     code, _, err = cli("validate", path)
     assert code == 2, "validate finds what eval would refuse"
     assert "mine" in err or "image_tokens" in err
+
+
+@pytest.mark.parametrize("prefix", registry.OWN_SERVERS)
+def test_a_model_on_a_server_of_ones_own_is_refused_without_an_address(prefix: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="its address is missing; give it with --api-base"):
+        registry.adhoc(f"{prefix}/mine", None)
+    assert registry.adhoc(f"{prefix}/mine", "http://127.0.0.1:9/v1").api_base == "http://127.0.0.1:9/v1"
+    path = tmp_path / "models.yaml"
+    fields = f"name: mine, litellm: {prefix}/mine, domain: medical, access: open"
+    path.write_text(f"models:\n  - {{{fields}, endpoint_variable: MINE_BASE}}\n")
+    assert registry.load(path)["mine"].endpoint_variable == "MINE_BASE"
 
 
 def test_a_list_without_the_field_models_is_told_which_field_is_missing(tmp_path: Path) -> None:
