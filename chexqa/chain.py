@@ -192,7 +192,7 @@ def evaluate(
     ``models`` is one model or a list of models. Each is given as one of these:
 
     - a registered name (``gpt-5.4``, ``baseline/chance``);
-    - the id of any other model, at the address ``api_base`` if that is given;
+    - the id of any other model; if its server has an address of its own, give it as ``api_base``;
     - weights that this process loads (``transformers/FOLDER``);
     - a callable (``docs/own-models.md``);
     - a :class:`Model` of the registry.

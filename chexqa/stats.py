@@ -17,7 +17,7 @@ Floats = npt.NDArray[np.floating]
 
 
 def cluster_id(patient_id: str | None, study_id: str | None, picture: str) -> str:
-    """Return the name of a case's cluster: the patient, or the study if the patient is unknown, or else the radiograph.
+    """Return the name of a case's cluster: the first known of patient, study and radiograph.
 
     ``picture`` identifies the radiograph. The name begins with the word ``patient``, ``study`` or ``picture``, so that
     the study 7 and the patient 7 have different names.

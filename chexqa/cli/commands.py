@@ -50,8 +50,8 @@ def synth(out: Path, cases: int, seed: int, size: int, findings: str | None, twi
               help="A Python function that returns a mask or probabilities for each structure.")  # fmt: skip
 @click.option("--onnx", type=click.Path(path_type=Path), metavar="FILE", help="A model as an ONNX file.")
 @click.option("--channel", multiple=True, metavar="STRUCTURE=N",
-              help="The ONNX model's output channel N of a structure: right_lung, left_lung, heart or lungs (both). "
-              "May be repeated.")  # fmt: skip
+              help="Output channel N of the ONNX model is the mask of STRUCTURE: right_lung, left_lung, heart or lungs "
+              "(both). May be repeated.")  # fmt: skip
 @click.option("--activation", type=click.Choice(["sigmoid", "softmax", "none"]), default="sigmoid", show_default=True,
               help="The function that turns the ONNX model's output into probabilities.")  # fmt: skip
 @click.option("--values", type=float, nargs=2, default=(0.0, 1.0), show_default=True, metavar="BLACK WHITE",

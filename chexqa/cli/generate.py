@@ -1,4 +1,4 @@
-"""The commands ``chexqa generate``, which makes a benchmark, and ``chexqa freshen``, which draws its questions anew."""
+"""The commands ``chexqa generate`` (makes a benchmark) and ``chexqa freshen`` (makes new questions on its cases)."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ _KEY_MAP = (
     "A CSV with the columns 'image', a picture's name in the data set, and 'key', the name of the same picture in "
     "--anatomy. Needed only if these names differ."
 )
-_UNKNOWN = "Give open if the data's terms allow sending them."
+_UNKNOWN = "Give open if the data's terms allow sending pictures to others."
 
 
 @click.group(cls=SuggestingGroup, epilog="Example: chexqa ingest masks --images images --masks masks -o cases.jsonl")

@@ -80,12 +80,13 @@ def chexpercept(release: Path, access: str, output: Path) -> None:
               help="YAML file with the licence, people, sources and other facts for the card and the Croissant "
               "metadata.")  # fmt: skip
 @click.option("-o", "--out", "output", required=True, type=_PATH,
-              help="The new folder; BENCH/croissant.json for croissant; for vlmevalkit also a .tsv file.")  # fmt: skip
+              help="The new folder. For --format croissant: the file BENCH/croissant.json. For --format vlmevalkit: a "
+                   "new folder, or a .tsv file.")  # fmt: skip
 def export(bench: Path, fmt: str, no_key: bool, split_key: bool, about_file: Path | None, output: Path) -> None:
     """Write a benchmark in the format of another project, or without its key.
 
-    With --no-key and no --format, others can run 'chexqa eval' on the new folder; you grade their answers with your
-    key.
+    With --no-key alone, the new folder is BENCH without its key: others run 'chexqa eval' on it, and you grade their
+    answers with BENCH.
     """
     from chexqa.contract import benchmark as benchmarks
     from chexqa.interchange import dataset_about

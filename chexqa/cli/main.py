@@ -43,7 +43,7 @@ COMMANDS: dict[str, Entry] = {
     "ingest": Entry("chexqa.cli.ingest:ingest", "Write a case manifest from a data set in its own layout."),
     "anatomy": Entry("chexqa.cli.commands:anatomy", "Add missing lung and heart masks with a model of your own."),
     "generate": Entry("chexqa.cli.generate:generate", "Turn cases into a benchmark."),
-    "freshen": Entry("chexqa.cli.generate:freshen", "Draw a benchmark's questions anew, to detect memorised answers."),
+    "freshen": Entry("chexqa.cli.generate:freshen", "Make new questions on the same cases, to find memorised answers."),
     "validate": Entry("chexqa.cli.commands:validate", "Check a benchmark, a run, a report, cases or another file."),
     "audit": Entry("chexqa.cli.audit:audit", "Look for shortcuts in a benchmark, and write its card."),
     "second-reader": Entry("chexqa.cli.audit:second_reader", "Score another reader's masks on a benchmark."),

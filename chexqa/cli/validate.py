@@ -127,7 +127,9 @@ def _folder(path: Path, image_root: Path | None) -> FileReport:
         also = f"{plural(len(altered), 'altered item')}, " if altered else ""
         key = "with its key" if bench.answers is not None else "without its key"
         found = unequal(bench)
-        words = f"; reviewers found these wordings unequal in meaning: {', '.join(map(str, found))}" if found else ""
+        words = (
+            f"; reviewers found that these wordings ask something else: {', '.join(map(str, found))}" if found else ""
+        )
         return FileReport(
             f"benchmark '{bench.name}' {key}: {plural(bench.about['counts']['cases'], 'case')}, "
             f"{plural(len(bench.items), 'item')}, {also}{plural(pictures, 'picture')}, all hashes right{words}"

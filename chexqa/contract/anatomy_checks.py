@@ -35,7 +35,7 @@ def check_lungs(anatomy: Mapping[str, Mask]) -> None:
 
 
 def doubts(right: Mask, left: Mask) -> list[str]:
-    """Return the reasons to doubt that two lung masks ``(H, W)`` are right, one clause each; none if they look right.
+    """Return the reasons to doubt two lung masks ``(H, W)``, each as a clause; empty if the masks look right.
 
     An empty mask counts as missing.
     """
@@ -76,5 +76,5 @@ def check_lesion(finding: Finding, lesion: Mask, anatomy: Mapping[str, Mask]) ->
     if not any((lesion & mask).any() for mask in anatomy.values()):
         raise InputError(
             f"the mask touches none of {', '.join(anatomy)}; check that all masks belong to this image and that "
-            f"none is mirrored."
+            "no mask is mirrored."
         )

@@ -256,7 +256,7 @@ def _wrong_key(item: Item, answer: Answer, kind: Kind) -> str | None:
 
 
 def check_images(benchmark: Benchmark, also: Iterable[str] = ()) -> int:
-    """Check the pictures of all items, and the pictures ``also``, against their hashes; return how many there are."""
+    """Check the pictures of all items, and the pictures ``also``, against their hashes; return their number."""
     images = sorted({*also}.union(*(item.image_paths for item in benchmark.items)))
     with ThreadPoolExecutor(_CHECKERS) as pool:
         return sum(bool(size) for size in pool.map(lambda image: len(benchmark.image_bytes(image)), images))

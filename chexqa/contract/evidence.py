@@ -307,7 +307,7 @@ class ZonesEvidence(_RegionEvidence):
 
 @dataclass(frozen=True, kw_only=True)
 class PlacesEvidence(_RegionEvidence):
-    """Regions in the order of the options that name them, and the covered share of every region."""
+    """Evidence of a question on location: the regions that the options name, and the covered share of every region."""
 
     shown: Sequence[str]
 

@@ -201,7 +201,7 @@ class Run:
 
     @property
     def benchmark_folder(self) -> Path:
-        """The benchmark's folder: as ``run.json`` says or, if that is missing, a folder of its name beside the run."""
+        """The benchmark's folder: the path in ``run.json`` or, if missing, the folder of this name beside the run."""
         recorded = Path(self.about["benchmark"]["path"])
         beside = real(self.folder).parent / recorded.name
         return beside if is_folder(beside) and not is_folder(recorded) else recorded

@@ -42,8 +42,9 @@ class Form(ABC):
 
     @abstractmethod
     def request(self, model: Model, messages: Sequence[Message], custom_id: str) -> list[bytes]:
-        """Return a request line as pieces to be joined; every second piece is the path of a picture, to be inserted as
-        base64.
+        """Return a request line in pieces; every second piece is the path of a picture.
+
+        The caller replaces each path by the picture's base64, and joins the pieces.
         """
 
     @abstractmethod

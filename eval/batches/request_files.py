@@ -42,7 +42,10 @@ class Part(NamedTuple):
 
 
 def request_id(digest: str, number: int) -> str:
-    """Return the id of a request in round ``number``: at most 64 characters, so that every endpoint accepts it."""
+    """Return the id of the request with this digest in round ``number``.
+
+    The id has at most 64 characters, so that every endpoint accepts it.
+    """
     return f"{digest}-{number}"
 
 

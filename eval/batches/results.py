@@ -41,8 +41,8 @@ class Place(NamedTuple):
 class Results:
     """All results in a model's folder.
 
-    ``ids`` has the request ids of all result lines. ``passed_over`` is the number of ignored lines, which are not
-    results.
+    ``ids`` has the request ids of all result lines. ``passed_over`` is the number of lines that are not results; these
+    lines are ignored.
     """
 
     def __init__(self, folder: Path, form: Form) -> None:

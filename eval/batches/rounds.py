@@ -61,8 +61,9 @@ class WaitingError(Exception):
 class Waiting:
     """Open requests of one model.
 
-    ``parts`` are the request files without results in ``folder``. This call wrote the files ``written``, with
-    ``requests`` requests and ``bytes`` bytes. ``failed`` names the conversations that ended in an error in this call.
+    - ``parts``: the request files in ``folder`` that have no results yet.
+    - ``written``: the request files that :func:`step` has just written, with ``requests`` requests and ``bytes`` bytes.
+    - ``failed``: the conversations in which :func:`step` has just found a final error.
     """
 
     model: str

@@ -1,7 +1,7 @@
 """The command ``compare``, which shows how two runs differ: in their scores, and in the items whose answers changed.
 
-With ``--fresh``, the second run is on a fresh seed: the first run's benchmark, drawn anew. The command then shows how
-far each model's accuracy falls.
+With ``--fresh``, the second run is on a fresh seed: a benchmark made with another seed from the first benchmark's
+cases. The command then shows how far each model's accuracy falls.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ _PATH = click.Path(path_type=Path)
 @click.option(
     "--shared", is_flag=True, help="Allow runs of two different benchmarks, and compare the items that are in both."
 )
-@click.option("--fresh", is_flag=True, help="RUN_B asks a fresh seed of RUN_A's benchmark ('chexqa freshen'): show how "
-              f"far each model's accuracy falls. --margin is then {100 * FRESH_MARGIN:g} by default.")  # fmt: skip
+@click.option("--fresh", is_flag=True, help="Show how far each model's accuracy falls from RUN_A to RUN_B. RUN_B's "
+              "benchmark must be made by 'chexqa freshen' from RUN_A's. The default of --margin is then "
+              f"{100 * FRESH_MARGIN:g}.")  # fmt: skip
 @click.option("--models", "names", metavar="A,B", help="Compare model A of RUN_A with model B of RUN_B.")
 @click.option("--benchmark", "folders", metavar="DIR", multiple=True, type=_PATH,
-              help="Benchmark folder of RUN_A, if it moved; repeat the option for RUN_B's.")  # fmt: skip
+              help="Folder of RUN_A's benchmark, if this folder moved; give the option again for RUN_B.")  # fmt: skip
 @click.option("--reread", is_flag=True, help="Read the stored replies of both runs again with today's parser.")
 @MARGIN
 @click.option("--plan", metavar="FILE", type=_PATH,
@@ -122,11 +123,11 @@ def _show_fresh(found: FreshComparison, out: Console) -> None:
     margin = number_text("margin", found.drops["margin"][0])
     note = (
         "Drop: accuracy on the benchmark minus accuracy on the fresh seed, with its 95 % interval over patients. "
-        "p is one-sided, from exchanges of the benchmarks' labels by patient, with Holm's correction over models and "
-        "kinds. "
-        f"Verdict 'does not fall': the interval ends below {margin} points. If not: 'falls' if p is below 1 %, else "
-        "'undecided'. A model falls if one of its kinds falls. Kinds that a fresh seed does not change are left "
-        "out."
+        "p: one-sided permutation test that exchanges the two benchmarks' labels patient by patient, with Holm's "
+        "correction over models and kinds. "
+        f"Verdict 'does not fall': the interval ends below {margin} points. If not: 'falls' if p is below 1 %, "
+        "otherwise 'undecided'. A model falls if one of its kinds falls. Kinds that a fresh seed does not change are "
+        "left out."
     )
     seeds = [bench.about["seed"] for bench in (found.benchmark, found.fresh)]
     for (model, protocol), rows in found.drops.group_by("model", "protocol", maintain_order=True):

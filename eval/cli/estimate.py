@@ -239,8 +239,8 @@ def _apart(found: list[Resolution]) -> str:
 @click.option("--correlation", default=0.2, show_default=True, type=click.FloatRange(0, 1), metavar="R",
               help="Correlation of the differences between the two models on items of the same patient.")  # fmt: skip
 @click.option("--tests", default=1, show_default=True, type=click.IntRange(1, 1_000_000), metavar="K",
-              help="Number of tests that Holm's correction covers (for 14 models 368 tests: 91 pairs and 1 contrast "
-                   "on 4 scores).")  # fmt: skip
+              help="Number of tests that Holm's correction covers. 14 models need 368 tests: 91 pairs and 1 contrast, "
+                   "on each of 4 scores.")  # fmt: skip
 @click.option("--models", "names", metavar="A,B|all", shell_complete=completion.models,
               help="Also show the price of asking these models.")  # fmt: skip
 @other_model
@@ -251,9 +251,9 @@ def _apart(found: list[Resolution]) -> str:
 def power(study: str, difference: float, as_json: bool, **given: Any) -> None:
     """Show which differences between two models a study can detect, for each level and kind of question.
 
-    The study asks both models all items of the benchmark BENCH. A plain number N stands for N patients with one case
-    each, made by the recipe chexpercept. With BENCH and --patients N, the study has N patients with kinds and findings
-    in BENCH's proportions. Scores are corrected for chance.
+    The study asks both models all items of the benchmark BENCH. With --patients N, the study has N patients, with kinds
+    and findings in BENCH's proportions. A number N in place of BENCH is a study of N patients with one case each, made
+    by the recipe chexpercept. Scores are corrected for chance.
     """
     assumed = Assumptions(given["discordance"] / 100, given["correlation"], tests=given["tests"])
     price = None
@@ -369,7 +369,7 @@ def plan(
         raise InputError(f"{out}: exists already, and a plan is never overwritten; name another file.")
     models = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
     if not models:
-        raise InputError("--models: names no model; give at least one, such as --models gpt-5.4.")
+        raise InputError("--models names no model; give at least one, such as --models gpt-5.4.")
     asked = [protocols.named(name) for name in dict.fromkeys(named)] or ["end_to_end"]
     made = planning.write_plan(
         benchmark.load(bench), out, models, list(asked), primary, margin, seed, repeats, rotations, limit, exclude

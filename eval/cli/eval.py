@@ -53,10 +53,11 @@ _PATH = click.Path(path_type=Path)
 @click.option("--python", "callables", multiple=True, metavar="FILE.py:NAME",
               help="A Python function or class that answers questions (docs/own-models.md); repeatable.")  # fmt: skip
 @click.option("--devices", metavar="D,D",
-              help="Devices for --python and transformers/…; each gets a process (0,1 or 0+1,2+3 or cpu).")  # fmt: skip
+              help="Devices for --python and transformers/…: GPU numbers, or cpu. 0,1 starts two processes with one "
+                   "GPU each; 0+1,2+3 starts two processes with two GPUs each.")  # fmt: skip
 @click.option("--models-file", type=_PATH, metavar="FILE", help="Your own models file (YAML).")
 @click.option(
-    "--skip-unavailable", is_flag=True, help="Leave out models that cannot be asked here, such as models without a key."
+    "--skip-unavailable", is_flag=True, help="Leave out models that cannot be asked, such as models without an API key."
 )
 @click.option(
     "--max-tokens", type=_COUNT, metavar="N", help="Largest number of tokens in a reply, instead of the registry's."
@@ -64,8 +65,8 @@ _PATH = click.Path(path_type=Path)
 @click.option("--temperature", type=click.FloatRange(0, 100), metavar="T",
               help="Temperature, instead of the registry's.")  # fmt: skip
 @click.option("--frame", metavar="NAME",
-              help="Coordinate system of places: the unit and order of the model's numbers, such as thousand-yxyx; "
-              "instead of the registry's.")  # fmt: skip
+              help="Unit and order of the numbers with which the model gives a place, such as thousand-yxyx, instead "
+              "of the registry's.")  # fmt: skip
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
               help="Another argument of the request as JSON (null removes the argument); repeatable.")  # fmt: skip
 @click.option("--protocol", default="end_to_end", show_default=True, metavar="|".join(protocols.PROTOCOLS),
@@ -78,7 +79,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--shots", default=0, show_default=True, type=click.IntRange(0, 100), metavar="K",
               help="Number of examples before each question: other patients' items with right answers.")  # fmt: skip
 @click.option("--confidence", is_flag=True, help="Ask for a confidence in percent after every answer.")
-@click.option("--may-abstain", is_flag=True, help="Let the model abstain from any question; this counts as not right.")
+@click.option("--may-abstain", is_flag=True, help="Let the model abstain; an abstention counts as not right.")
 @click.option("--logprobs", is_flag=True,
               help="Request log-probabilities of the reply's tokens, a further estimate of confidence.")  # fmt: skip
 @click.option("--stress", metavar="all|noise,wording,…",
@@ -116,8 +117,8 @@ _PATH = click.Path(path_type=Path)
 @click.option("--alpha", type=click.FloatRange(0, 0.5, min_open=True, max_open=True), metavar="P",
               help="With --until-decided: probability of deciding between equal models  [default: 0.05].")  # fmt: skip
 @click.option("--target", type=click.Choice(TARGETS),
-              help="With --until-decided: decide for all similar patients, or for the benchmark's own  "
-              "[default: population].")  # fmt: skip
+              help="With --until-decided: patients for whom the better model is found. population: all similar "
+              "patients. benchmark: the benchmark's own patients.  [default: population]")  # fmt: skip
 @click.option("--batch", type=_PATH, metavar="DIR",
               help="Write the requests into DIR as files for a batch endpoint; read the results there.")  # fmt: skip
 @click.option(
@@ -208,7 +209,7 @@ def ask(bench: Benchmark, chosen: list[Model], folder: Path, given: dict[str, An
     if batch is not None:
         return batches.ask(order, batch, given["batch_submit"], given["batch_poll"])
     for wording, why in unequal(bench).items() if WORDING in order.stress else ():
-        messages().print(f"not asked: wording {wording.letter} of {wording.kind}, which a review found unequal ({why})")
+        messages().print(f"not asked: wording {wording.letter} of {wording.kind}, which asks something else ({why})")
     # A callable may print; its output must not mix with the result of this command.
     apart = redirect_stdout(sys.stderr) if any(model.python for model in order.models) else nullcontext()
     with apart, live_progress.shown(messages()) as watch:

@@ -58,13 +58,13 @@ REVIEWED = click.option(
 )  # fmt: skip
 SECOND = click.option(
     "--second-masks", "second", metavar="DIR", type=click.Path(path_type=Path),
-    help="Another reader's masks (a manifest, or files CASE.png): they answer the items like a model, and the "
-    "tables show their accuracy as a row.",
+    help="Another reader's masks (a manifest, or files CASE.png). The items are answered with these masks, and the "
+    "tables have a row with the accuracy of these answers.",
 )  # fmt: skip
 FRESH = click.option(
     "--fresh", metavar="RUN", multiple=True, type=click.Path(path_type=Path),
-    help="A run on a fresh seed of the benchmark ('chexqa freshen'): shows how far each model falls there. May be "
-         "repeated.",
+    help="A run on a benchmark that 'chexqa freshen' made from this one; the tables then show how far each model's "
+         "accuracy falls. May be repeated.",
 )  # fmt: skip
 SHARED = click.option("--shared", is_flag=True, help="Score all models only on the items that every model was asked.")
 
@@ -76,7 +76,7 @@ PLAN = click.option(
 )  # fmt: skip
 PROTOCOL = click.option(
     "--protocol", metavar="NAME", type=click.Choice(get_args(Protocol)),
-    help="Protocol of predictions that name none; they are compared with the runs of this protocol.",
+    help="Protocol of predictions whose lines name no protocol; they are compared with the runs of this protocol.",
 )  # fmt: skip
 
 

@@ -113,7 +113,7 @@ def select(
     """
     if names is None and model_id is None:
         if api_base is not None:
-            raise InputError("--api-base needs a model: name one that the server provides with --model-id.")
+            raise InputError("--api-base needs a model; give --model-id NAME, the model's name on the server.")
         raise InputError("no model is named; give --models A,B or --models all ('chexqa models' lists them).")
     if provider_protocol and api_base is None:
         raise InputError(

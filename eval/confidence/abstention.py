@@ -35,7 +35,7 @@ def is_abstention(reply: str | None) -> bool:
 
 
 def abstention(study: ScoredSample) -> pl.DataFrame:
-    """Return a row (:data:`SCHEMA`) for each level of each model that could abstain, and a row for all its answers.
+    """Return, for each model that could abstain, a row (:data:`SCHEMA`) for each level and one for all levels together.
 
     - ``abstained``: the share of items with an abstention.
     - ``accuracy_kept``: the share of the other items that is answered right.

@@ -24,11 +24,11 @@ _READ = (
 
 
 def answers_with_confidence(study: ScoredSample) -> pl.DataFrame:
-    """Return the answered items of models with an estimate of confidence; an item has one row for each estimate.
+    """Return the answers that have an estimate of confidence, with a row for each estimate.
 
-    Columns: ``model, protocol, estimate, level, item_id, cluster`` (index of the patient), the weight of a row (1 /
-    number of rows of its item), ``correct``, ``confidence`` (0 to 1, null if there is none) and ``statement`` (a state
-    of ``chexqa.eval.prompts.parser_confidence``).
+    Columns: ``model, protocol, estimate, level, item_id, cluster`` (index of the patient), ``correct``, ``confidence``
+    (0 to 1, null if there is none), ``statement`` (a state of ``chexqa.eval.prompts.parser_confidence``), and the
+    weight of a row. An item that was asked several times can have several rows for an estimate; their weights sum to 1.
     """
     rows = with_clusters(study.graded.grades.select(_READ))[0]
     rows = rows.join(study.rows.select(*WHO, "item_id").unique(), on=[*WHO, "item_id"], how="semi")
@@ -41,9 +41,9 @@ def answers_with_confidence(study: ScoredSample) -> pl.DataFrame:
 def repeated(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the most frequent answer of each item that was asked at least twice in one order of options.
 
-    ``confidence`` is the share of the item's repeats that give this answer; a repeat without a readable answer gives no
-    answer, but counts as a repeat. If two answers are equally frequent, the one given first is taken. Questions on
-    places are left out.
+    ``confidence`` is the share of the item's repeats that give this answer. A repeat without a readable answer counts
+    as a repeat that gives another answer. If two answers are equally frequent, the answer that was given first is
+    returned. Questions on places are left out.
     """
     place = [*WHO, "item_id", "rotation"]
     said = pl.when(pl.col("state").is_in(ANSWERED)).then(pl.col("parsed").list.sort().cast(pl.List(pl.String))

@@ -1,9 +1,9 @@
 """Calibration of stated confidences: the Brier score with its parts, and the expected calibration error.
 
-Confidences are grouped into ten bins of equal width. A bin has the mean confidence c and the share right y:
+Confidences are grouped into ten bins of equal width. A bin has a mean confidence c and a share y of right answers:
 
 - Its reliability term is the square of c - y.
-- Its resolution term is the square of y minus the overall share right.
+- Its resolution term is the square of y - y', where y' is the share of right answers in all bins together.
 - Its calibration error is the distance between c and y.
 
 Each term is weighted by the bin's share of the answers. In a finite sample, the expected calibration error is above 0
@@ -24,7 +24,10 @@ Ints = npt.NDArray[np.integer]
 
 
 class Bins(NamedTuple):
-    """The bins that have answers: each bin's index, total weight, mean confidence and share right, each ``(K,)``."""
+    """The K bins that have answers: each bin's index, total weight, mean confidence and share of right answers.
+
+    All fields have the shape ``(K,)``.
+    """
 
     number: Ints
     weight: Floats
@@ -44,7 +47,10 @@ def bin_of(confidence: Floats) -> Ints:
 
 
 def bins(confidence: Floats, right: Floats, weight: Floats) -> Bins:
-    """Return the bins that have answers; all arguments have the shape ``(N,)``, and ``right`` is from 0 to 1."""
+    """Return the bins that have answers, from N answers; all arguments have the shape ``(N,)``.
+
+    ``right`` is 1 for a right answer, 0 for a wrong one, and can lie between them.
+    """
     where = bin_of(confidence)
     total = np.bincount(where, weight, BINS)
     held = np.flatnonzero(total)
@@ -62,7 +68,7 @@ class Calibration(NamedTuple):
 
 
 def calibration(held: Bins) -> Calibration:
-    """Return the calibration of binned answers; NaN if there are no answers."""
+    """Return the calibration of the answers in the bins ``held``; NaN if there are no bins."""
     if not held.weight.size:
         return Calibration(*[float("nan")] * 4)
     share = held.weight / held.weight.sum()

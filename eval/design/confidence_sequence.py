@@ -2,15 +2,15 @@
 
 A bettor bets against a supposed mean m. Each patient has a value x between -b and b. This value multiplies the capital
 of an upward bet by 1 - s + s (x + b) / (m + b), where s is the share of the capital at stake. If m is the true mean,
-the expected factor is 1, so the capital ever reaches 1 / alpha with a probability of at most alpha (Ville's inequality;
-Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting"). A mean is refuted when the
-capital reaches 1 / alpha.
+the expected factor is 1, so the probability that the capital ever reaches 1 / alpha is at most alpha (Ville's
+inequality; Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting"). A mean is refuted
+when the capital reaches 1 / alpha.
 
 The capital used here is the average of upward and downward bets over :data:`STAKES`. It is convex in m, so the means
 that are not refuted form an interval.
 
-The target is one of two means. For the mean of the patients' population, values count as independent draws. For the
-mean of the study itself, values count as draws without replacement, and m is replaced by the mean of the patients who
+Two means can be estimated. For the mean of the patients' population, values count as independent draws. For the mean of
+the study's own patients, values count as draws without replacement, and m is replaced by the mean of the patients who
 are left (Waudby-Smith and Ramdas 2020).
 """
 
@@ -53,10 +53,9 @@ def _mean_of_the_rest(values: Floats, mean: float, size: int | None) -> Floats:
 
 
 def decided_at(values: Floats, bound: float, alpha: float, size: int | None = None) -> npt.NDArray[np.int64]:
-    """Return the number of values after which a mean of zero is refuted at ``alpha``, for each row of ``values (…,
-    T)``.
+    """Return, for each row of ``values (…, T)``, the number of values after which a mean of zero is refuted.
 
-    Return 0 if a mean of zero is never refuted.
+    Return 0 for a row that never refutes a mean of zero. The other arguments are as in :func:`interval`.
     """
     refuted = log_capital(values, bound, 0.0, size) >= -math.log(alpha)
     first: npt.NDArray[np.int64] = np.where(refuted.any(axis=-1), refuted.argmax(axis=-1) + 1, 0)
@@ -66,7 +65,8 @@ def decided_at(values: Floats, bound: float, alpha: float, size: int | None = No
 def interval(values: Floats, bound: float, alpha: float, size: int | None = None) -> tuple[float, float]:
     """Return the interval ``(low, high)`` of the means that the values ``(T,)`` do not refute at ``alpha``.
 
-    After the last patient of a study, the study's own mean is known; both ends are then this mean.
+    ``bound`` and ``size`` are as in :func:`log_capital`. If the values are those of all ``size`` patients of the study,
+    both ends are their mean.
     """
     if not len(values):
         return -bound, bound

@@ -35,7 +35,8 @@ class StoppingRule:
 
     - ``on``: the score: a level of questions, the mean of levels (``mean``) or the grid task (``grid``).
     - ``alpha``: the largest probability of a decision between models that are equal.
-    - ``target``: the mean that is estimated: that of the patients' population, or of the benchmark's own patients.
+    - ``target``: the patients whose mean is estimated: all similar patients (``population``), or only the benchmark's
+      own (``benchmark``).
     """
 
     models: tuple[str, str]

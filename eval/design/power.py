@@ -35,8 +35,8 @@ class Assumptions:
 
     - ``discordance``: the share of items on which exactly one of the two models is right.
     - ``correlation``: the correlation of the differences within a patient.
-    - ``tests``: the number of comparisons that Holm's method corrects together; the power is that of the first and
-      strictest test.
+    - ``tests``: the number of comparisons that Holm's method corrects together; the power is computed for the first of
+      them, which has the strictest level.
     """
 
     discordance: float = 0.3
@@ -169,9 +169,8 @@ def patient_differences(
 
     Returns the array and the largest absolute value that a contribution can have. The mean of the contributions is the
     difference of the scores. For each contribution, a patient is drawn from ``people``, which has the weights of each
-    patient's items. On an item the models differ by 1, -1 or 0. One such difference is drawn for the patient, and one
-    for each item. With probability ``sqrt(assumed.correlation)``, an item gets the patient's difference instead of the
-    one drawn for the item.
+    patient's items. On an item the models differ by 1, -1 or 0. One value is drawn for the patient, and one value for
+    each item. With probability ``sqrt(assumed.correlation)``, an item gets the patient's value instead of its own.
     """
     most = max(len(one) for one in people)
     table = np.zeros((len(people), most))

@@ -36,8 +36,8 @@ def shard(text: str) -> Shard:
 def chosen(benchmark: Benchmark, limit: int | None = None, limit_per_path: int | None = None) -> tuple[Item, ...]:
     """Return the items of the cases in a trial, in the benchmark's order; without a limit, return all items.
 
-    A trial takes cases in the order of a hash of their ids. So the cases are mixed whatever the benchmark's order is,
-    and a smaller trial is a part of a larger one. Raise ``InputError`` if ``limit_per_path`` needs a withheld key.
+    A trial takes cases in the order of a hash of their ids. The cases are therefore mixed, and a smaller trial is a
+    part of a larger trial. Raise ``InputError`` if ``limit_per_path`` is given and the benchmark's key is withheld.
     """
     if limit is None and limit_per_path is None:
         return benchmark.items
@@ -82,9 +82,7 @@ def conditioned(benchmark: Benchmark, items: tuple[Item, ...], conditions: Seque
 
 
 def check_conditions(benchmark: Benchmark, conditions: Sequence[str], protocol: str) -> None:
-    """Raise ``InputError`` if the benchmark has no altered pictures for a condition, or if the protocol does not
-    fit.
-    """
+    """Raise ``InputError`` for a condition without altered pictures, or one that the protocol cannot ask."""
     altered = [name for name in conditions if name != ORIGINAL]
     about = benchmark.about.get("interventions")
     for name in altered:
@@ -95,6 +93,6 @@ def check_conditions(benchmark: Benchmark, conditions: Sequence[str], protocol: 
             )
         if name in altered_items.ALONE and protocol != "independent":
             raise InputError(
-                f"--condition {name}: an altered picture is asked alone in a conversation, but under the protocol "
+                f"--condition {name}: a question about an altered picture is asked alone, but under the protocol "
                 f"{protocol} the original question follows others; give --protocol independent."
             )

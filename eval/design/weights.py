@@ -41,7 +41,7 @@ Weights = dict[str, float]
 
 
 def asked_items(benchmark: Benchmark, items: Iterable[Item]) -> list[Asked]:
-    """Return the items that count in a corrected score; raise ``InputError`` if the benchmark's key is withheld."""
+    """Return the items that count in a score; raise ``InputError`` if the benchmark's key is withheld."""
     answers, cases = benchmark.key("a score's weights")
     rows = tuple(items)
     patients = clusters(rows, cases)
@@ -79,7 +79,7 @@ def score_weights(asked: Iterable[Asked]) -> dict[str, Weights]:
 
 
 def kind_weights(asked: Iterable[Asked]) -> dict[str, Weights]:
-    """Return the weight of each item in the corrected score of its kind, over all findings."""
+    """Return, keyed by kind, the weights of items in the kind's score over all findings (corrected for chance)."""
     rows: dict[str, list[Asked]] = {}
     for row in asked:
         rows.setdefault(row.kind, []).append(row)

@@ -58,8 +58,8 @@ NAMES = (
 def address(choice: Mapping[str, str | int | Iterable[str | int]]) -> str:
     """Return the address of the items that pass a choice, relative to the report's page.
 
-    ``choice`` has, for each of its names (from :data:`NAMES`), a value or several. Raise ``ValueError`` for an
-    unknown name.
+    ``choice`` has one value or several for each name; names are those of :data:`NAMES`. Raise ``ValueError`` for any
+    other name.
 
     >>> address({"right": "gpt-5.4", "wrong": ["a b", "c"], "kind": "location"})
     'gallery.html#right=gpt-5.4&wrong=a+b&wrong=c&kind=location'

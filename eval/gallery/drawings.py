@@ -32,21 +32,24 @@ def outline(case: CaseKey) -> dict[str, Any] | None:
 
 
 def masks_only(case: CaseKey) -> CaseKey:
-    """Return a case with no other measurements than its masks, which is all that this module reads."""
+    """Return the case with its masks as its only measurements; this module reads no other measurements."""
     return replace(case, measures={name: value for name, value in case.measures.items() if name == "masks"})
 
 
 def points_drawn(found: Evidence | None) -> dict[int, list[float]]:
-    """Return ``[x, y]`` of each option that is a point; empty if the evidence ``found`` has no points."""
+    """Return the position ``[x, y]`` of each coloured point, keyed by the point's option number.
+
+    The result is empty if ``found`` is not the evidence of a question on points.
+    """
     if not isinstance(found, PointsEvidence):
         return {}
     return {number: list(point.xy) for number, point in enumerate(found.points, start=1)}
 
 
 def regions_drawn(names: Sequence[str], case: CaseKey) -> dict[int, str]:
-    """Return the path of each option that is a part of the lungs; empty for a case without masks.
+    """Return the SVG path of each part of the lungs in ``names``, keyed by option number.
 
-    ``names`` has the parts in the order of the options.
+    ``names`` has the parts in the order of the options. The result is empty for a case without masks.
     """
     parts = _regions(case)
     return {number: path_of(parts[name], _COARSE) for number, name in enumerate(names, start=1) if name in parts}

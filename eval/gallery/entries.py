@@ -55,9 +55,10 @@ class Said(NamedTuple):
 class Entry:
     """Item of the gallery with its key and answers.
 
-    ``said`` has one entry for each row; it is None for a row that should not answer this item. ``key`` is None for a
-    target picture, whose right answer is not known. ``answer`` is None for an altered item. ``not_audited`` has a text
-    for each condition under which the question cannot be asked: the condition and the reason.
+    - ``said``: the answer of each row; None for a row that was not to answer this item.
+    - ``key``: the right options; None for a picture whose lesion is filled, because its right answer is not known.
+    - ``answer``: the item's key with evidence; None for an altered item.
+    - ``not_audited``: a text for each condition under which the question cannot be asked: the condition and the reason.
     """
 
     item: Item
@@ -80,7 +81,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Entries:
-    """All entries, case by case in the order of asking, with the rows of the answers and the cases' keys."""
+    """All entries of the gallery, by case; also the rows (models and protocols) and the cases' entries in the key."""
 
     benchmark: Benchmark
     rows: list[Row]
@@ -93,9 +94,9 @@ class Entries:
 
 
 def collect(graded: Graded) -> Entries:
-    """Return the items that at least one run should ask; for an item asked several times, the first turn is taken.
+    """Return an entry for each item that at least one run asks; an entry has each row's first answer to the item.
 
-    Answers to unaltered items come without replies, which :class:`Replies` adds case by case.
+    Answers to unaltered items come without replies; :class:`Replies` adds the replies.
     """
     benchmark = graded.benchmark
     answers, cases = benchmark.key("the report's gallery")
@@ -115,7 +116,7 @@ def collect(graded: Graded) -> Entries:
 
 
 def asked_items(benchmark: Benchmark, grades: pl.DataFrame) -> list[Item]:
-    """Return the items that at least one run should ask, in the order of the benchmark."""
+    """Return the items that at least one run asks, in the order of the benchmark."""
     asked = set(grades["item_id"].unique())
     return [item for item in benchmark.items if item.item_id in asked]
 
@@ -138,13 +139,13 @@ def _first(grades: pl.DataFrame, *columns: str) -> Iterator[tuple[Any, ...]]:
 
 
 class Replies:
-    """Replies to unaltered items, read case by case: those of all cases can need more memory than everything else."""
+    """Reader of the replies to unaltered items; it is given a few cases at a time, because replies need much memory."""
 
     def __init__(self, grades: pl.DataFrame, rows: list[Row]) -> None:
         self._grades, self._rows = grades.select("case_id", "item_id", *_WHO, *_TEXTS), rows
 
     def added(self, entries: dict[str, list[Entry]]) -> dict[str, list[Entry]]:
-        """Return the entries of some cases with the beginnings of their replies and reasonings."""
+        """Return the given entries, keyed by case, with the beginnings of their replies and reasonings added."""
         own = self._grades.filter(pl.col("case_id").is_in(list(entries)))
         texts = {(item_id, (model, protocol)): both for item_id, model, protocol, *both in _first(own, *_TEXTS)}
         return {
@@ -161,7 +162,7 @@ class Replies:
 
 
 def begun(state: str, parsed: tuple[int, ...] | None, reply: str | None, reasoning: str | None) -> Said:
-    """Return an answer that has only the beginnings of its reply and its reasoning."""
+    """Return an answer with the beginnings of its reply and of its reasoning; the rest of both is left out."""
     begun = None if reply is None else reply[:RAW_CHARACTERS]
     apart = (reasoning[:RAW_CHARACTERS], max(0, len(reasoning) - RAW_CHARACTERS)) if reasoning else None
     return Said(state, parsed, begun, len(reply or "") - len(begun or ""), apart)

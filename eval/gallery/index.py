@@ -40,8 +40,9 @@ def index_record(
 ) -> dict[str, Any]:
     """Return the index: lists of names, and for each entry the numbers of its names.
 
-    ``numbers`` has the number of each picture. ``of_file`` is the number of cases in a file of cases.
-    ``first_pictures`` has the number of the first picture in each file of pictures.
+    ``numbers`` has the number of each picture. ``chosen`` has the indices of the entries that are shown first.
+    ``of_file`` is the number of cases in a file of cases. ``first_pictures`` has the number of the first picture in
+    each file of pictures.
     """
     flat = entries.flat()
     findings = sorted({entry.item.finding for entry in flat})

@@ -63,11 +63,10 @@ def do(task: Task) -> Done:
 
 
 def encoded(thumbs: Thumbs, images: Mapping[int, str], below: Mapping[int, tuple[int, str]]) -> dict[int, str]:
-    """Return each picture as text: base64 of a WebP, or ``number:`` and base64 of a drawing that lies over the picture
-    of that number.
+    """Return each picture as text, keyed by number: base64 of a WebP, or for a thin drawing over a radiograph the
+    radiograph's number, a colon and base64 of the drawing.
 
-    A picture that is not a thin drawing over its radiograph is stored complete. If Pillow was built without WebP, all
-    pictures are JPEGs.
+    ``images`` and ``below`` are as in :class:`Task`. If Pillow was built without WebP, all pictures are JPEGs.
     """
     if not features.check("webp"):
         return {number: b64encode(thumbs.thumb_bytes(image)).decode() for number, image in images.items()}

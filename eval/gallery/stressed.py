@@ -41,7 +41,7 @@ class Thumbs:
         return encode_thumb(self._stressed.spoilt(*self.made[image]))
 
     def some(self, images: Iterable[str]) -> Benchmark | Thumbs:
-        """Return the source of some of these pictures, without the items and keys that they do not need."""
+        """Return a source of only the pictures ``images``, without items, and without keys that it does not need."""
         made = {image: self.made[image] for image in images if image in self.made}
         cases = {case_id: (self.benchmark.cases or {})[case_id] for _, _, case_id in made.values()}
         own = replace(self.benchmark, items=(), answers=None, cases=cases)
@@ -53,8 +53,7 @@ class Thumbs:
 
 
 def with_examples(entries: Entries, graded: Graded) -> tuple[Entries, Thumbs]:
-    """Return the entries with examples of stressed items added after the items of their cases, and all reduced
-    pictures.
+    """Return the entries with examples of stressed items after each case's items, and a source of reduced pictures.
 
     An answer to a stressed item has the state ``changed`` or ``kept``, compared with the answer to its original.
     """

@@ -33,7 +33,7 @@ def has_altered(graded: Graded) -> bool:
 
 
 def answer_pairs(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each altered item that was asked, together with the grade of its original.
+    """Return a row for each answer to an altered item, together with the answer to the original item.
 
     The columns are those of :func:`originals` and :data:`COLUMNS`. A row is left out if one of the two answers could
     not be read.
@@ -48,7 +48,7 @@ def answer_pairs(study: ScoredSample) -> pl.DataFrame:
 
 
 def originals(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each answered original: the answer (``first``), ``right`` (bool), and the key (``answer``)."""
+    """Return a row for each answer to an unaltered item: the answer (``first``), ``right`` (bool), key (``answer``)."""
     rows = study.said.filter(pl.col("state").is_in(ANSWERED))
     return rows.select(
         *_PLACE, "case_id", "kind", "finding", "cluster", "view", "sex", "path",

@@ -14,21 +14,24 @@ _ITEM = (*WHO, "rotation", "item_id")
 
 
 def followed(sample: Sample, pairs: pl.DataFrame, condition: str) -> tuple[pl.DataFrame, Estimates]:
-    """Return the share of right answers that change to the altered picture's key, under ``partial`` or ``mirror``."""
+    """Return the share of right answers that change to the altered picture's key.
+
+    ``condition`` is ``partial`` (a part of the lesion is filled) or ``mirror``.
+    """
     rows = pairs.filter(pl.col("right") & (pl.col("condition") == condition))
     return rate(sample, rows, pl.col("second") == pl.col("new_key"))
 
 
 def side_followed(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return the same share under ``mirror``, only for comparisons whose key is left or right.
+    """Return the share of right answers to comparisons that change to the mirrored picture's key.
 
-    A reader who cannot tell left from right has 50 %.
+    The key of these comparisons is left or right, so a reader who cannot tell left from right has 50 %.
     """
     return followed(sample, pairs.filter(kind="comparison"), "mirror")
 
 
 def changed_on_repetition(sample: Sample, originals: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return the share of detection answers that change when the original is asked again.
+    """Return the share of detection answers that change when the unaltered item is asked again.
 
     Each item's later answers are compared with its first answer. A model without repeats has no row.
     """

@@ -33,9 +33,11 @@ def grounding(study: ScoredSample) -> pl.DataFrame:
 def grounding_rows(
     sample: Sample, pairs: pl.DataFrame, own: pl.DataFrame, drops: pl.DataFrame, phantoms: bool = True
 ) -> pl.DataFrame:
-    """Return the rows of :func:`grounding` from pairs of answers, answered originals and drops on a fresh seed.
+    """Return the rows of :func:`grounding`.
 
-    ``true_removal`` is computed only if ``phantoms`` is True, because only phantoms have twins without the lesion.
+    ``pairs`` has the rows of :func:`answer_pairs`, ``own`` the rows of :func:`originals`, and ``drops`` each model's
+    fall in accuracy on a fresh seed. ``true_removal`` is computed only if ``phantoms`` is True, because only phantoms
+    have twins without the lesion.
     """
     asked = own.select(WHO).unique(maintain_order=True)
     table = asked.join(pl.concat([pairs.select(WHO), drops.select(WHO)]), on=list(WHO), how="semi",

@@ -19,7 +19,10 @@ _LIKE = (*WHO, "repeat", "rotation", "kind", "finding", "view", "sex", "answer")
 
 
 def rate(sample: Sample, rows: pl.DataFrame, value: pl.Expr, binary: bool = True) -> tuple[pl.DataFrame, Estimates]:
-    """Return the mean of a value (0 to 1) over all rows of each model and protocol, with intervals."""
+    """Return the mean of a value (0 to 1) over all rows of each model and protocol, with intervals.
+
+    ``binary`` is True if each value is 0 or 1.
+    """
     groups = Groups(sample, rows, WHO)
     return groups.keys, proportion(groups.sums(value), groups.sums(ONE), binary)
 
@@ -37,20 +40,21 @@ def stability(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estima
 
 
 def uar(sample: Sample, originals: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return UAR: the share of other patients' answers that equal a model's right detection answer, averaged over
-    answers.
+    """Return UAR: how often a model gives other patients the detection answer that it rightly gave one patient.
 
-    Only patients with the same finding, view, sex and key are compared. All of these patients count equally, so the
-    number does not depend on a random draw. An answer without such patients is left out.
+    UAR is the mean of the column ``same`` of :func:`with_partners` over right answers. All other patients count
+    equally, so UAR does not depend on a random draw of patients.
     """
     rows = with_partners(originals).filter("right")
     return rate(sample, rows, pl.col("same"), binary=False)
 
 
 def with_partners(originals: pl.DataFrame) -> pl.DataFrame:
-    """Return the detection answers with a column ``same``: the share of other patients' answers that equal the answer.
+    """Return the detection answers with a column ``same``: the share of the model's answers for other patients that are
+    the same answer.
 
-    Only answers of the same kind, finding, view, sex and key are compared.
+    Only patients with the same finding, view, sex and key are compared. An answer without other patients to compare is
+    left out.
     """
     rows = originals.filter(kind="detection")
     everybody = pl.len().over(_LIKE)

@@ -25,7 +25,7 @@ _COLUMNS = {
 _FRESH = {"fresh_drop": "drop", "fresh_verdict": "verdict"}
 FRESH_CAPTION = (
     "Drop: accuracy on the benchmark minus accuracy on a fresh seed of it, in points, mean of the kinds of question "
-    "that are drawn anew. A model that has memorised the benchmark falls. 95 % intervals under the numbers."
+    "that a fresh seed changes. A model that has memorised the benchmark falls. 95 % intervals under the numbers."
 )
 _WITH_INTERVAL = ("net_grounding", "fresh_drop")
 

@@ -37,13 +37,13 @@ def doc_to_visual(doc: Row) -> list[Any]:
 
 
 def doc_to_text(doc: Row, lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> str:
-    """Return the prompt of a row; if the harness gives a text for before or after the prompt, it is added."""
+    """Return the prompt of a row, between the texts that the harness puts before and after every prompt, if any."""
     more = lmms_eval_specific_kwargs or {}
     return f"{more.get('pre_prompt', '')}{doc['prompt']}{more.get('post_prompt', '')}"
 
 
 def doc_to_target(doc: Row) -> str:
-    """Return the right answer in the form of the reply that is asked for; empty without the key."""
+    """Return the right option numbers as text, such as ``1, 3``; empty if the export has no answers."""
     return ", ".join(map(str, doc.get("answer") or ()))
 
 
@@ -73,8 +73,8 @@ def state_of(doc: Row, reply: str) -> str:
 
 
 def corrected(records: Sequence[Mapping[str, Any]]) -> float:
-    """Return the pooled accuracy corrected for chance: the sum of accuracy minus chance, divided by its largest
-    possible value.
+    """Return the accuracy corrected for chance over all records: the sum of (accuracy - chance) divided by the largest
+    sum that is possible.
 
     This is not chexqa's headline, which uses sensitivity and specificity for yes/no kinds and averages levels.
     """

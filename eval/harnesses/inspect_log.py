@@ -86,7 +86,7 @@ def _read(path: Path, **options: Any) -> Any:
     except Exception as error:
         words = str(error).partition("\n")[0][:200]
         raise InputError(
-            f"{path}: is not a log of Inspect, or is of a newer version than the one installed, {__version__} "
+            f"{path}: is not a log of Inspect, or was written by a newer Inspect than the installed {__version__} "
             f"({type(error).__name__}: {words})."
         ) from None
 

@@ -55,7 +55,7 @@ metric_list:
 def export_task(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Callable[[], None] = lambda: None) -> int:
     """Write the task into the new folder ``out``, and return the number of items.
 
-    Items that ask for a place are left out, because it takes all test markers of a run to prove a coordinate system.
+    Items that ask for a place are left out, because scoring a place needs all test markers of a run.
     ``key`` is ``inside`` or ``none``; lmms-eval grades during its run and reads no other file.
     """
     if key == "beside":

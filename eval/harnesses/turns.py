@@ -42,7 +42,7 @@ class HarnessReply:
 
 @dataclass(frozen=True)
 class Asked:
-    """Question as it was asked: the model, its decoding settings, the repeat and rotation, and the time."""
+    """Facts on how a question was asked: the model, its decoding settings, the repeat, the rotation and the time."""
 
     model: str
     decoding: dict[str, Any]
@@ -56,7 +56,8 @@ def turn_of_reply(
 ) -> Turn:
     """Return the turn of one question; the reply is read as in a run of chexqa.
 
-    ``item`` is the item as shown, and ``messages`` are the messages sent. ``frame`` is the model's coordinate system.
+    ``plan`` has the run's settings. ``item`` is the item as shown, and ``messages`` are the messages sent. ``frame`` is
+    the model's coordinate system.
     """
     stated = parser_confidence.read(reply.text) if plan.condition.confidence and reply.outcome == "reply" else None
     text = stated.reply if stated else reply.text

@@ -26,7 +26,7 @@ _OVERALL = "all kinds"
 
 
 class Questions:
-    """Members of a dataset class that loads tables from ``folder`` and grades replies with chexqa's parser."""
+    """Mixin for a dataset class of VLMEvalKit: it loads tables from ``folder`` and grades replies as chexqa does."""
 
     folder: ClassVar[Path]
 

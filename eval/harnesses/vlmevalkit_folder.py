@@ -88,7 +88,7 @@ def name_of(benchmark: Benchmark) -> str:
 def export_folder(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Callable[[], None] = lambda: None) -> int:
     """Write the new folder ``out``, and return the number of items.
 
-    Items that ask for a place are left out, because it takes all test markers of a run to prove a coordinate system.
+    Items that ask for a place are left out, because scoring a place needs all test markers of a run.
     ``key`` is ``inside`` or ``none``; VLMEvalKit's class grades by the answers in its table and reads no other file.
     """
     if key == "beside":

@@ -1,9 +1,9 @@
-"""Three tables on what goes with good localization: size of the lesion, training domain, and recognition.
+"""Three tables that relate localization to the size of the lesion, to the training domain, and to recognition.
 
 The tables follow XBench (arXiv 2510.19599). They answer three questions. Are small and diffuse lesions localized worse?
 Do models trained on radiographs localize better? Do models that recognize a finding better also localize it better? The
-tables only describe the given models. Findings and models are few, so a correlation over findings or models has no
-interval; its range with one finding or model left out is given.
+tables only describe the given models. A correlation over the few findings, or over the few models, has no interval.
+Instead, the tables give its range when each finding or model in turn is left out.
 """
 
 from __future__ import annotations
@@ -102,9 +102,8 @@ def _columns(values: Mapping[str, influence.Estimate]) -> dict[str, float | None
 def domains(table: pl.DataFrame, known: pl.DataFrame, domain: Mapping[str, str | None]) -> pl.DataFrame:
     """Return, for each training domain, the mean, the lowest and the highest value of its models.
 
-    ``table`` has the means of localization, and ``known`` the means of recognition; rows for the mean of findings are
-    included in both. Models of unknown domain are left out. The result only describes the given models; no test is
-    made.
+    ``table`` has the means of localization, and ``known`` the means of recognition; only their rows for the mean of
+    findings are used. Models of unknown domain are left out. The result describes the given models; no test is made.
     """
     macro = table.filter(pl.col("finding") == recognition.MACRO).select("model", *GROUNDING)
     auc = known.filter(pl.col("finding") == recognition.MACRO).select("model", "recognition_auc")
@@ -126,8 +125,9 @@ def correlations(rows: pl.DataFrame, table: pl.DataFrame, scores: pl.DataFrame, 
 
     - Over findings, for each model: recognition, lesion size and number of areas, each with pointing.
     - Over models: recognition with pointing.
-    - Over cases within findings, for each model: plain, and adjusted for the logarithm of lesion size. The recognition
-      of a case is the share of the finding's absent cases with a lower score; a tie counts as half.
+    - Over cases within findings, for each model: recognition with pointing, plain and adjusted for the logarithm of
+      lesion size. The recognition of a case is the share of the finding's absent cases with a lower score; a tie counts
+      as half.
     """
     made: list[dict[str, Any]] = []
     size = rows.group_by("finding").agg(pl.col("lesion_share").median(), pl.col("components").mean())

@@ -102,7 +102,7 @@ def read_thresholds(path: Path) -> Thresholds:
 def grade_maps(
     model: str, folder: Path, truth: Truth, thresholds: Thresholds | None, advance: Advance = lambda: None
 ) -> Graded:
-    """Return the grades of all map files in a folder.
+    """Return the grades of the map files that ``model`` made, which are in ``folder``.
 
     A target (a present finding of one radiograph) without a map file is ``missing`` and has no metrics.
     """
@@ -197,7 +197,8 @@ def grade_outlines(model: str, path: Path, truth: Truth, advance: Advance = lamb
     """Return the grades of a reader's outlines by every metric; the file has CheXlocalize's layout (run lengths or
     polygons).
 
-    An outline counts as a map of 0 and 1, so thresholds have no effect. A finding without an outline is a miss.
+    ``model`` names the reader in tables. An outline counts as a map of 0 and 1, so thresholds have no effect. A finding
+    without an outline is a miss.
     """
     read = chexlocalize.read_outlines(path)
     marks = ((key, finding, rle) for key, outlines in read.items() for finding, rle in outlines.items())
@@ -230,8 +231,8 @@ def grade_points(model: str, path: Path, truth: Truth, advance: Advance = lambda
     """Return the grades of a reader's points (CheXlocalize's ``hb_salient_pt``), by pointing game and grid cell only.
 
     The file maps each radiograph (``patientX_studyY_viewZ_side``) to its findings, and each finding to a list of ``[x,
-    y]`` in pixels of the radiograph. As in CheXlocalize, several points of a finding are a hit if one of them is, and a
-    finding without a point is a miss.
+    y]`` in pixels of the radiograph. ``model`` names the reader in tables. As in CheXlocalize, a finding with several
+    points is a hit if one of its points is a hit, and a finding without a point is a miss.
     """
     pointed, unused = _place_marks(path, _read_points(path), truth)
     rows = []

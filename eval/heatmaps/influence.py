@@ -37,7 +37,10 @@ class Estimate(NamedTuple):
 
 
 def ratio(part: Floats, whole: Floats, cluster: Ints, patients: int) -> Score:
-    """Return the ratio of two sums over rows ``(N,)``, such as a share; ``cluster`` is the patient of each row."""
+    """Return the sum of ``part`` divided by the sum of ``whole``, both ``(N,)``, such as a share.
+
+    ``cluster`` is the index of each row's patient, and ``patients`` the number of patients.
+    """
     total = float(whole.sum())
     if total <= 0:
         return Score(np.nan, np.zeros(patients))
@@ -52,8 +55,8 @@ def _summed(cluster: Ints, parts: Floats, patients: int) -> Floats:
 def area(score: Floats, present: npt.NDArray[np.bool_], cluster: Ints, patients: int) -> Score:
     """Return the area under the ROC curve of scores ``(N,)``; a tie counts as half.
 
-    The influence is made from the placements of present and absent cases (Obuchowski, "Nonparametric Analysis of
-    Clustered ROC Curve Data", Biometrics 1997).
+    ``cluster`` and ``patients`` are as in :func:`ratio`. The influence is made from the placements of present and
+    absent cases (Obuchowski, "Nonparametric Analysis of Clustered ROC Curve Data", Biometrics 1997).
     """
     if not present.any() or present.all():
         return Score(np.nan, np.zeros(patients))
@@ -76,7 +79,10 @@ def placements(scores: Floats, others: Floats) -> Floats:
 
 
 def mean(scores: list[Score], patients: int) -> Score:
-    """Return the unweighted mean of scores; NaN if one of them is NaN or if there are none."""
+    """Return the unweighted mean of scores; NaN if a score is NaN or if the list is empty.
+
+    ``patients`` is the number of patients.
+    """
     if not scores:
         return Score(np.nan, np.zeros(patients))
     influence: Floats = np.mean([score.influence for score in scores], axis=0)

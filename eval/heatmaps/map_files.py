@@ -86,7 +86,7 @@ def read_score(path: Path) -> float:
         raise InputError(f"{path}: is damaged or not a NumPy archive ({short(str(error))}).") from None
     score = _from_npy(member, f"{path}, score")
     if score.size != 1 or score.dtype.kind not in "fiu":
-        raise InputError(f"{path}: its 'score' is not a single number; save it as one.")
+        raise InputError(f"{path}: its 'score' is not a single number; save one number.")
     return float(score.reshape(()))
 
 

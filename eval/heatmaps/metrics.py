@@ -5,10 +5,11 @@ Conventions:
 
 * a map is resized to the mask bilinearly (corners not aligned), as CheXlocalize does, and scaled to 0 … 1;
 * if several pixels have the maximum (within a millionth of the map's range), the score is the share of these pixels
-  that are hits, which is the expected score of one of them drawn at random;
+  that are hits, which is the expected score of a pixel drawn at random from them;
 * for the thresholds of the sweep and for Otsu's threshold, values are rounded down to steps of 1/65280 of the map's
   range;
-* in AUC, pixels of one step count as tied if this ties at most 1 in 10,000 of all pairs, so its error is below 0.00005;
+* AUC compares pixels by their steps, and by their values in steps with many pixels: at most 1 in 10,000 of all pairs
+  counts as tied although the values differ, so the error of AUC is at most 0.00005;
 * a constant map has its maximum everywhere; it has no segmentation (IoU and Dice 0), AUC 0.5 and CNR 0;
 * a map with a value that is not finite counts as a constant map;
 * a mask of the whole picture has no outside, so AUC and CNR are ``None``; an empty mask is not graded.
@@ -144,7 +145,7 @@ def _overlap(end: str, marked: int, both: int, area: int) -> Values:
 def grade_places(
     rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], mask: Mask, hits: Sequence[int]
 ) -> Values:
-    """Return the metrics of marked pixels, each the share of the pixels that are hits, and the cell with most pixels.
+    """Return, for each metric, the share of marked pixels that are hits; also return the cell with most marked pixels.
 
     In the pointing game (Zhang et al., "Top-down Neural Attention by Excitation Backprop", ECCV 2016), a hit lies
     inside the mask (``pointing``), or at most 15 px away if the picture's longer side is 1024 px (``pointing_15px``).
@@ -206,10 +207,10 @@ def pixel_auc(values: Floats, mask: Mask, counted: Levels | None = None) -> floa
     """Return the area under the ROC curve over pixels (Mann and Whitney's statistic divided by its maximum).
 
     The area is the probability that a pixel inside the mask has a larger value than a pixel outside; a tie counts as
-    half. Pixels are compared by their steps (``counted``, from :func:`levels`). If a step has too many pairs of a pixel
-    inside and a pixel outside, its pixels are sorted by value, until at most the share :data:`UNRESOLVED` of all pairs
-    counts as tied although their values may differ. The error of the area is at most half of this share.
-    Return ``None`` if no pixel is inside, or none outside.
+    half. Pixels are compared by their steps (``counted``, from :func:`levels`), and pixels of the same step count as
+    tied. In the steps with the most pairs, pixels are compared by their values instead, so that at most the share
+    :data:`UNRESOLVED` of all pairs is tied only by its step. The error of the area is at most half of this share.
+    Return ``None`` if all pixels are inside, or all outside.
 
     >>> pixel_auc(np.array([0.9, 0.4, 0.4, 0.1]), np.array([True, True, False, False]))
     0.875
@@ -264,9 +265,9 @@ def _doubled_wins(inside: Floats, outside: Floats) -> int:
 def contrast_to_noise(values: Floats, mask: Mask, covered: Places | None = None) -> float | None:
     """Return ``|mean inside - mean outside| / sqrt(variance inside + variance outside)`` of a map, as in BioViL.
 
-    ``covered`` has the flat indices of the mask's pixels, if they are known. Return ``None`` if both sides are constant
-    and differ. The value does not depend on which side is brighter. Source: Boecking et al., "Making the Most of Text
-    Semantics to Improve Biomedical Vision-Language Processing", ECCV 2022.
+    ``covered`` has the flat indices of the mask's pixels, if they are known. Return ``None`` for a map with one value
+    inside and another value outside. The result does not depend on which side is brighter. Source: Boecking et al.,
+    "Making the Most of Text Semantics to Improve Biomedical Vision-Language Processing", ECCV 2022.
     """
     inside = values.ravel()[np.flatnonzero(mask) if covered is None else covered].astype(np.float64)
     others = values.size - inside.size

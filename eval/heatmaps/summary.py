@@ -209,13 +209,15 @@ def _remarks(name: str, one: Graded) -> list[str]:
     lines = []
     if states.get("missing"):
         lines.append(
-            f"{name}: {states['missing']:,} of {plural(one.rows.height, 'map')} missing; such a model "
-            "has numbers only with --allow-partial, from the maps that exist."
+            f"{name}: {states['missing']:,} of {plural(one.rows.height, 'map')} missing, so the model has no numbers; "
+            "with --allow-partial it gets numbers from the maps that exist."
         )
     for state, words in (("not_finite", "with NaN or infinity"), ("constant", "with the same value everywhere")):
         if states.get(state):
             lines.append(f"{name}: {plural(states[state], 'map')} {words}, graded as if pointing at random.")
     if one.unused:
         listed = ", ".join(one.unused[:3]) + (", …" if len(one.unused) > 3 else "")
-        lines.append(f"{name}: left out {plural(len(one.unused), 'file')} without a present finding: {listed}.")
+        lines.append(
+            f"{name}: left out {plural(len(one.unused), 'file')} whose name fits no present finding: {listed}."
+        )
     return lines

@@ -74,7 +74,7 @@ class Truth:
     """All targets of a grading. ``label`` names their source in tables.
 
     ``is_phantom`` is True if the radiographs are phantoms. ``absent`` has the cases whose finding is known to be
-    absent. Such a case has no mask, so calling its ``read`` is an error.
+    absent; they have no mask, so their function ``read`` must not be called.
     """
 
     label: str

@@ -28,8 +28,9 @@ def add(folder: Path, graded: Graded, added: str, by: str | None, title: str | N
     """Add the models of graded runs to a leaderboard, and return their entries; a leaderboard that does not exist is
     made.
 
-    ``title`` replaces the page's title. Raise ``InputError`` if the same answers are on the leaderboard already, if the
-    folder has other files under these names, or for the reasons of :func:`entry.entries_of`.
+    ``added`` is the entries' date, and ``by`` the person or group that sent the runs. ``title`` replaces the page's
+    title. Raise ``InputError`` if the same answers are on the leaderboard already, if the folder is not a leaderboard
+    but has a file with the name of a leaderboard's file, or for the reasons of :func:`entry.entries_of`.
     """
     new = entries_of(graded, added, by)
     if folder.exists() and not folder.is_dir():
@@ -57,7 +58,7 @@ def remove(folder: Path, model: str, protocol: str | None, added: str | None) ->
     """
     if not (folder / INDEX).is_file():
         raise InputError(
-            f"{folder}: holds no {INDEX}, so it is no leaderboard; make one with 'chexqa leaderboard add'."
+            f"{folder}: contains no {INDEX}, so it is not a leaderboard; make one with 'chexqa leaderboard add'."
         )
     with locked(folder / ".lock"):
         board = _read(folder)

@@ -25,8 +25,9 @@ SCORES = (*LEVELS, MEAN, GRID)
 
 
 def entries_of(graded: Graded, added: str, by: str | None) -> list[Record]:
-    """Return an entry for each model and protocol of graded runs; ``added`` is a date such as ``2026-01-31``.
+    """Return an entry for each model and protocol of graded runs.
 
+    ``added`` is a date such as ``2026-01-31``, and ``by`` the person or group that sent the runs.
     Raise ``InputError`` for a model that did not finish, that was asked only a part of a task's items, or that was
     asked items several times.
     """

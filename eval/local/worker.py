@@ -23,9 +23,10 @@ def device_of(name: str) -> str:
 
 
 def serve(pipe: Connection, device: str) -> None:
-    """Receive the callable from a pipe, then answer each list of conversations received, until the other end is closed.
+    """Receive a callable and then lists of conversations from a pipe, and send back the answers to each list.
 
-    The first message back is None, or a sentence that says why the callable cannot be loaded.
+    The first message sent back is None, or a sentence that says why the callable cannot be loaded. The function returns
+    when the pipe's other end is closed.
     """
     # Ctrl-C reaches every process of the terminal; the runner lets the calls in flight finish.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -27,7 +27,7 @@ class TextBank:
     def pair(self, finding: str) -> tuple[Any, Any]:
         """Return two embeddings ``(D,)`` of a finding: as present, and as absent.
 
-        The second one is None if the wording has no sentences for absent findings.
+        The second embedding is None if the wording has no sentences for absent findings.
         """
         if finding not in self._known:
             negative = self._prompts.negative(finding)
@@ -57,8 +57,9 @@ def batched(pictures: Sequence[Gray], form: InputFormat, device: Any = None) -> 
 def pair_score(whole: Any, texts: tuple[Any, Any], scale: float) -> Any:
     """Return the scores ``(N,)`` of pictures with the normalized embeddings ``whole (N, D)``.
 
-    A score is the probability of the present finding in the softmax over present and absent. Without a text for absent,
-    it is the cosine with the text for present.
+    ``texts`` has the normalized embeddings of the finding as present and as absent. A score is the first probability of
+    the softmax over the two cosines, each multiplied by ``scale``. If the second embedding is None, the score is the
+    cosine with the first.
     """
     present, absent = texts
     if absent is None:

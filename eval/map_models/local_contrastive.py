@@ -116,7 +116,8 @@ def word_attention(regions: Any, words: Any, temperature: float) -> Any:
 def linear(state: Mapping[str, Any], name: str, where: Any) -> Any:
     """Return the linear layer with the weights ``name.weight`` and, if there is one, ``name.bias``.
 
-    The weights may be those of a 1x1 convolution. Raise ``InputError`` if ``name.weight`` is missing.
+    The weights may be those of a 1x1 convolution. Raise ``InputError`` if ``name.weight`` is missing; the message
+    begins with ``where``.
     """
     import torch
 

@@ -88,8 +88,9 @@ def weights_file(folder: Path) -> Path:
 def read_state(folder: Path) -> dict[str, Any]:
     """Return the state dict in a folder's file of weights.
 
-    If the file has it under ``state_dict``, ``model_state_dict`` or ``model``, it is taken from there. The beginning
-    ``module.`` is removed from keys. Raise ``InputError`` for a damaged file, and for a file that would run code.
+    The state dict is the file's whole content, or its entry ``state_dict``, ``model_state_dict`` or ``model``. The
+    prefix ``module.`` is removed from keys. Raise ``InputError`` for a damaged file, and for a file that would run
+    code.
     """
     path = weights_file(folder)
     import torch
@@ -113,7 +114,7 @@ def read_state(folder: Path) -> dict[str, Any]:
 
 
 def load_state(model: Any, state: Mapping[str, Any], where: Path) -> None:
-    """Load every key of a state dict into a model; raise ``InputError`` if a key does not fit."""
+    """Load a state dict into a model; raise ``InputError`` if a key is missing or unknown, or a shape does not fit."""
     try:
         found = model.load_state_dict(dict(state), strict=False)
     except RuntimeError as error:
@@ -152,7 +153,10 @@ def input_format(image: Record) -> InputFormat:
 
 
 def trunk(name: str, channels: int, classes: int) -> Any:
-    """Return a network of torchvision without weights: a DenseNet or a ResNet with ``channels`` input channels."""
+    """Return torchvision's DenseNet or ResNet ``name`` with untrained weights.
+
+    ``channels`` is the number of input channels, and ``classes`` the number of outputs.
+    """
     prepare()
     import torch
     from torchvision import models

@@ -5,7 +5,7 @@
 - ``first``: names the first option.
 - ``blind-prior``: names the most frequent answer to the item's kind of question.
 - ``skill-C-F-S-G``: has chance-corrected scores that are known in advance. It gives the key in C, F, S and G percent of
-  the coarse, fine, semantic and grid items. For the other items it gives the most probable answer, as a guesser would
+  the coarse, fine, semantic and grid items. For the other items it gives the answer that is most probable for a guesser
   who knows how the item was made.
 
 Baselines answer in text, in the form that the question asks for, and the parser reads their replies like any model's. A
@@ -84,7 +84,10 @@ class BaselineResponder:
         self.seed = seed
 
     def reply(self, name: str, item: Item, repeat: int = 0, rotation: int = 0) -> str:
-        """Return the reply of the baseline ``name`` to ``item``, in the form that the question asks for."""
+        """Return the reply of the baseline ``name`` to ``item``, in the form that the question asks for.
+
+        ``rotation`` is the number of the order of the options.
+        """
         question = BaselineRequest(self, item, repeat, rotation)
         skill = _SKILL.fullmatch(name)
         if item.form.is_place:
@@ -106,7 +109,8 @@ class BaselineResponder:
     def key_of(self, item: Item) -> Answer:
         """Return the key (the right answer) of the item; an altered item has its own key.
 
-        If the picture has its lesion filled, the key is unknown; return the options that are wrong for the original.
+        For a picture whose lesion is filled, the key is unknown. The result then has the options that are wrong for the
+        original picture.
         """
         answers = self.benchmark.key("a baseline that needs the key")[0]
         if item.condition == ORIGINAL:

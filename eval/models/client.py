@@ -302,7 +302,10 @@ async def _attempt(
 
 
 def reply_of(model: Model, response: Any, paid: Price | None, hide: Hider, number: int, latency: float | None) -> Reply:
-    """Return the outcome of litellm's response object; raise ``TransientError`` for a response without choices."""
+    """Return the outcome of litellm's response object; raise ``TransientError`` for a response without choices.
+
+    ``number`` is the number of the attempt. ``hide`` is a function that removes secrets from a text.
+    """
     if not response.choices:
         raise TransientError("malformed reply: no choices", "malformed")
     choice = response.choices[0]

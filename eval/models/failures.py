@@ -89,7 +89,10 @@ class Verdict(NamedTuple):
 
 
 def judge(error: SendError, hide: Hider) -> Verdict:
-    """Return the final state after a failed request; raise ``TransientError`` if another attempt may succeed."""
+    """Return the final state after a failed request; raise ``TransientError`` if another attempt may succeed.
+
+    ``hide`` is a function that removes secrets from the error's text.
+    """
     text = reply_limits.short(hide(error.text), ERROR_CHARACTERS) or ""
     if error.outcome is not None:
         return Verdict(error.outcome, text)

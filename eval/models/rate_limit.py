@@ -63,7 +63,8 @@ class RetryPolicy:
     def wait_s(self, attempt: int, error: BaseException | None) -> float:
         """Return the seconds to wait after attempt number ``attempt``.
 
-        Without a Retry-After, the wait is random, so that retries spread out.
+        If ``error`` has the server's Retry-After, that is the wait. Otherwise the wait is random, so that retries
+        spread out.
         """
         if isinstance(error, TransientError) and error.retry_after is not None:
             return min(error.retry_after, self.retry_after_limit_s)

@@ -289,8 +289,8 @@ def overridden(model: Model, given: Mapping[str, Any]) -> Model:
     """Return the model with its decoding settings changed by ``given`` (made by :func:`overrides`); null removes a
     setting.
 
-    ``max_tokens`` replaces the limit under the name that the model's settings already use for it. Baselines have no
-    decoding settings and are returned unchanged.
+    If the model's settings have the limit on tokens under another name, ``max_tokens`` of ``given`` changes the setting
+    of that name. Baselines have no decoding settings and are returned unchanged.
     """
     if not given or model.domain == "baseline":
         return model
@@ -326,10 +326,9 @@ def _merged(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, An
 
 
 def endpoint(model: Model) -> str | None:
-    """Return the address at which a model is asked: the value of its endpoint variable, else the registered
-    ``api_base``.
+    """Return the address at which a model is asked: the value of its endpoint variable or, without it, ``api_base``.
 
-    Returns None if litellm's default address is used. A final ``/chat/completions`` is removed.
+    Return None if litellm's default address is used. A final ``/chat/completions`` is removed.
     """
     value = os.environ.get(model.endpoint_variable, "").strip() if model.endpoint_variable else ""
     address = value or model.api_base

@@ -130,7 +130,7 @@ def test_an_entry_added_by_mistake_is_removed_and_others_stay(cli: Cli, board: P
         ((board, "bets"), "has no entry of bets; its models are"),
         ((board, "best", "--date", "2026-01-31"), "has no entry of best, 2026-01-31"),
         ((board, "best", "--date", "yesterday"), "is not a date"),
-        ((board / "none", "best"), "is no leaderboard"),
+        ((board / "none", "best"), "is not a leaderboard"),
     ):
         code, _, err = cli("leaderboard", "remove", *args)
         assert (code, said in " ".join(err.split())) == (2, True), err

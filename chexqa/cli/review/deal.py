@@ -167,8 +167,8 @@ def list_pages(out: Path, pages: Sequence[Written]) -> None:
               "review.json.")  # fmt: skip
 @click.option("--image-root", type=click.Path(path_type=Path), help="Folder that the manifest's paths are relative to.")
 @click.option("--incomplete", is_flag=True,
-              help="Do not wait for blind rows that are still open, such as those of a page that its reviewer has "
-              "closed.")  # fmt: skip
+              help="Do not wait for answers to all blind rows, for example because the reviewer has closed the page of "
+              "the blind part.")  # fmt: skip
 def open_second(
     batch: Path, verdicts: Path | None, benchmark: Path | None, page: bool, page_only: bool, source_pixels: bool,
     manifest: Path | None, image_root: Path | None, incomplete: bool,
@@ -191,7 +191,7 @@ def open_second(
         missing = f"{one.missing:,} of {plural(one.rows, 'blind row')} not answered yet"
         say(
             f"{one.reviewer}: {missing}, so this reviewer's second part is not written; give --incomplete if these "
-            "rows will stay open"
+            "rows will get no answer"
         )
     if not opened.sheets and not opened.waiting:
         say("Every second part is written already.")
@@ -214,7 +214,7 @@ def open_second(
     "--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="The port; 0 chooses a free port."
 )
 @click.option(
-    "--password-file", type=click.Path(path_type=Path), help="A file with the password that the page asks for."
+    "--password-file", type=click.Path(path_type=Path), help="A file with the password that readers must enter."
 )
 @click.option(
     "--again-after", type=click.FloatRange(0, 3650), default=14, show_default=True,

@@ -18,13 +18,13 @@ _PATH = click.Path(path_type=Path)
 @click.option("-o", "--out", type=_PATH, metavar="FILE", help="The new workbook for the reviewer.")
 @click.option("--reviewer", metavar="NAME", help="Name of the reviewer, with -o.")
 @click.option("--returned", multiple=True, type=_PATH, metavar="FILE|DIR",
-              help="A filled workbook, or a folder of them; repeatable.")  # fmt: skip
+              help="A filled workbook, or a folder of filled workbooks; repeatable.")  # fmt: skip
 def wordings(bench: Path, out: Path | None, reviewer: str | None, returned: tuple[Path, ...]) -> None:
     """Write a sheet of further wordings of BENCH's questions, or read the filled sheet.
 
-    An expert says in the sheet whether each wording asks the same as the bank's own. With -o the sheet is written. With
-    --returned its verdicts are stored in BENCH/wording_review.json. A wording that any reviewer rejects or wants mended
-    is not asked by 'eval --stress' any more, and 'validate' names it.
+    In the sheet, an expert says of each wording if it asks the same as the question bank's wording. -o writes the
+    sheet. --returned stores the sheet's verdicts in BENCH/wording_review.json. If any reviewer rejects or corrects a
+    wording, 'eval --stress' no longer asks it, and 'validate' names it.
     """
     from chexqa.contract import benchmark
     from chexqa.eval.stress import unequal_wordings, wording_sheet
@@ -34,7 +34,7 @@ def wordings(bench: Path, out: Path | None, reviewer: str | None, returned: tupl
     loaded = benchmark.load(bench)
     if out is not None:
         if reviewer is None:
-            raise InputError("review wordings -o: give --reviewer NAME, so that the sheet says whose it is.")
+            raise InputError("review wordings -o: give --reviewer NAME, the reviewer who gets the sheet.")
         rows = wording_sheet.write_sheet(loaded, out, reviewer)
         say(f"{out}: {plural(rows, 'row')} for {reviewer}")
         say(f"Next, with the filled sheet: chexqa review wordings {bench} --returned {out}")
@@ -43,10 +43,10 @@ def wordings(bench: Path, out: Path | None, reviewer: str | None, returned: tupl
     for problem in problems:
         say(f"problem: {problem}")
     if not found:
-        raise InputError(f"{returned[0]}: holds no verdict that could be read; fill in the column 'verdict'.")
+        raise InputError(f"{returned[0]}: contains no verdict that could be read; fill in the column 'verdict'.")
     say(f"{unequal_wordings.store(loaded, found)}: {plural(len(found), 'verdict')} read")
     unequal = unequal_wordings.unequal(loaded)
     for wording, why in unequal.items():
         say(f"not asked any more: wording {wording.letter} of {wording.kind} ({why})")
     if not unequal:
-        say("No wording was found unequal.")
+        say("No wording was found to ask something else.")
