@@ -2,7 +2,7 @@
 
 The results show how often the place of a present finding is right, and how often an absent finding gets a place.
 
-- ``place_rows``: the rows that count.
+- ``place_rows``: answers as rows of a table.
 - ``frame_proofs``: which models use the declared coordinate system.
 - ``guessers``: scores of guessing.
 - ``place_table``: scores with their intervals; ``one_cell``: hit rates of models, maps and readers on the grid.

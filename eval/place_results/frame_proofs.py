@@ -1,4 +1,4 @@
-"""Check of each model's coordinate system (unit and order), from its answers on test markers at known places."""
+"""Check of the coordinate system (unit and order of the numbers) that each model uses, by test markers."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ Who = tuple[str, str]
 
 
 def frame_proofs(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each model, protocol and answer form (``point, box``) for which a run asked for test markers.
+    """Return a row for each model, protocol and form of test markers (``point, box``); empty if no markers were asked.
 
     Columns besides ``model, protocol, form``:
-    ``frame``: the declared coordinate system.
-    ``marks``: number of test markers asked for.
-    ``found``: number of test markers found in the declared coordinate system.
-    ``fitting``: all coordinate systems in which enough test markers are found.
-    ``proof``: the verdict, as in :class:`chexqa.eval.places.markers.Proof`. It is ``given`` for readers, who are asked
-    for no test markers: their pictures have rulers in pixels.
+
+    - ``frame``: the declared coordinate system.
+    - ``marks``: number of test markers asked for.
+    - ``found``: number of test markers found in the declared coordinate system.
+    - ``fitting``: all coordinate systems in which enough test markers are found.
+    - ``proof``: the verdict, as in :class:`chexqa.eval.places.markers.Proof`. Human readers get no test markers,
+      because their pictures have rulers in pixels; their verdict is ``given``.
     """
     marks = {item.item_id for item in study.benchmark.items if item.kind in markers.KINDS}
     if not marks:
@@ -62,7 +63,7 @@ def mask_unproved(study: ScoredSample, table: pl.DataFrame, names: Iterable[str]
     """Return a table with the scores ``names`` set to null for models whose coordinate system is not proved.
 
     Only rows of kinds of question (column ``kind``) that ask for a place are changed. The ends of a score's interval
-    (``…_low`` and ``…_high``) become null too. Test markers keep their scores.
+    (``…_low`` and ``…_high``) become null too. Kinds that ask for test markers keep their scores.
     """
     kinds = study.benchmark.kinds.items()
     forms = {

@@ -19,7 +19,9 @@ Row = tuple[str, str]  # model and protocol
 
 
 def mark(number: int) -> dict[str, str]:
-    """Return the letter and the colour of a row of the gallery (a model and protocol), counted from 0."""
+    """Return the letter and the colour that mark row ``number`` of the gallery, counted from 0; a row is a model and
+    protocol.
+    """
     who = answerer(number, "")
     return {"letter": who.letter, "color": hex_of(who.rgb)}
 

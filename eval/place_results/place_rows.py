@@ -31,11 +31,11 @@ def place_kinds(study: ScoredSample) -> list[str]:
 
 
 def place_rows(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each question on a place, with the columns of the study and further columns.
+    """Return a row for each question on a place: the columns of ``study.said``, and the columns below.
 
-    ``present`` is True if the key is a place, and ``placed`` is True if the answer is one. ``headline`` is True if the
-    item counts in the headline. The fields of :class:`~chexqa.eval.places.score.PlaceScore` are null if the answer is
-    not a place.
+    ``present`` is True if the key is a place, and ``placed`` is True if the answer is a place. ``headline`` is True if
+    the item counts in the headline. The fields of :class:`~chexqa.eval.places.score.PlaceScore` are null if the answer
+    is not a place.
     """
     rows = study.said.filter(pl.col("kind").is_in(place_kinds(study)))
     answers = study.benchmark.key("the table of places")[0]

@@ -38,8 +38,10 @@ def places(study: ScoredSample) -> pl.DataFrame:
     - ``right_present``: share of present findings with a right place; ``placed_absent``: share of absent findings with
       a place; ``net``: their difference. These three have intervals.
     - Over present findings: ``misplaced``, ``missed`` (answered "nowhere"), ``unread`` (shares); ``iou, dice,
-      precision, recall, f1_10, f1_30, f1_50`` (means; 0 without a place), and ``iou_10, iou_30, iou_50`` (shares).
-    - Over answered places: ``distance`` (mean in pixels) and ``ratio_error`` (mean).
+      precision, recall, f1_10, f1_30, f1_50`` (means; 0 without a place), and ``iou_10, iou_30, iou_50`` (shares with
+      an IoU of at least 0.1, 0.3, 0.5).
+    - Over answered places: ``distance`` (mean in pixels) and ``ratio_error`` (mean absolute error of the cardiothoracic
+      ratio).
     - ``chance_uniform, chance_average_map``: scores of guessing.
     - ``frame``: the verdict on the model's coordinate system. If it is not proved, the model has no scores.
     """

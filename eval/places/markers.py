@@ -1,9 +1,9 @@
 """Test markers at known places; they show if a model uses the coordinate system (frame) declared for it.
 
 A test marker is an asymmetric white mark on a plain picture that is not square. The model is asked for the places of
-:data:`COUNT` markers. A marker is found if the answer is at most :data:`NEAR` times the longer side of the picture
-away. The frame is proved if at least :data:`ENOUGH` markers are found when answers are read in the declared frame, and
-fewer in every other frame.
+:data:`COUNT` markers. A marker is found if the answer's distance from it is at most :data:`NEAR` times the picture's
+longer side. The frame is proved if at least :data:`ENOUGH` markers are found when answers are read in the declared
+frame, and fewer in every other frame.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def proof(
     form: str, declared: Frame, replies: Sequence[tuple[str | None, Target]],
     read: Callable[[str, Frame], Sequence[Shape] | None],
 ) -> Proof:  # fmt: skip
-    """Return the verdict on a declared coordinate system; ``replies`` has None for a test marker without a reply.
+    """Return the verdict on a declared coordinate system. ``replies`` pairs each reply (or None) with its test marker.
 
     ``read`` is a function that reads a reply in a given frame. It returns the shapes, or None if the reply has no
     shapes in this frame.

@@ -29,8 +29,9 @@ PLAIN, REASON, BANK = "plain", "reason", "bank:"
 
 @dataclass(frozen=True)
 class Condition:
-    """Condition of a run: the name of its wording, a system text that replaces the wording's, and the examples.
+    """Condition of a run: its wording, examples and further options.
 
+    ``prompt`` is the name of the wording; ``system`` is a system text that replaces the wording's own.
     ``shots`` is the number of examples. ``confidence`` is True if each reply must state a confidence, and
     ``may_abstain`` is True if a model may abstain.
     """
@@ -108,9 +109,10 @@ def given(prompt: str | None, system: Path | None, examples: int, confidence: bo
 def texts(benchmark: Benchmark, condition: Condition) -> dict[str, Any]:
     """Return the wording around the questions.
 
-    Raise ``InputError`` if the wording, or its line for an example or a confidence, is missing. ``plain`` and
-    ``reason`` are the bank's prompts of these names or, if the bank has no such prompt, chexqa's prompts in the bank's
-    language. ``bank:NAME`` is the bank's prompt of that name.
+    The wording is the question bank's own, changed by the prompt that the condition names. A prompt ``plain`` or
+    ``reason`` is taken from the bank or, if the bank lacks it, from chexqa's prompts in the bank's language.
+    ``bank:NAME`` is always the bank's prompt NAME. Raise ``InputError`` if the prompt is missing, or if there is no
+    text for an option (examples, confidence, abstaining).
     """
     bank = benchmark.about["question_bank"]
     made = dict(benchmark.conversation_texts)

@@ -33,7 +33,7 @@ class Modifiers:
 
 
 def check(items: Sequence[Item], modifiers: Modifiers) -> None:
-    """Raise ``InputError`` for modifiers that exclude each other, and for ``overlay_only`` without control pictures."""
+    """Raise ``InputError`` if modifiers exclude each other, or if a picture for ``overlay_only`` is missing."""
     check_amount(len(items), modifiers.repeats, modifiers.rotations, "--repeats and --rotate ask")
     if modifiers.blind and modifiers.overlay_only:
         raise InputError("--blind sends no pictures, but --overlay-only sends some; give only one of them.")

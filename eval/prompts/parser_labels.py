@@ -155,7 +155,10 @@ class Certainty(Enum):
 
 
 class AnswerPlace(NamedTuple):
-    """Position of an answer in a text: the offsets of its label and of its value, and its certainty."""
+    """Position of an answer in a text: the offsets of its label ("Answer:") and of its value, and its certainty.
+
+    ``is_plain`` is False if the label may mean another answer, as in "weaker answer:".
+    """
 
     label: int
     value: int

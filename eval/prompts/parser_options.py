@@ -258,7 +258,7 @@ _REMARK = re.compile(
 
 
 def after(marks: re.Pattern[str], line: str, place: int) -> int:
-    """Return the offset after the marks at ``place``; if no marks stand there, return ``place``."""
+    """Return the offset after the marks that begin at the offset ``place``; if there are none, return ``place``."""
     match = marks.match(line, place)
     return match.end() if match else place
 

@@ -62,7 +62,8 @@ _BEFORE = {
 
 
 class Place(NamedTuple):
-    """Place that was read from a reply: option numbers, and shapes in pixels (empty for "nowhere").
+    """Place that was read from a reply: the option number (1 place, 2 nowhere), and shapes in pixels (empty for
+    "nowhere").
 
     ``parsed`` and ``shapes`` are None if no place can be read. ``problem`` is a member of :data:`PROBLEMS` if the reply
     has coordinates that cannot be used; otherwise it is None.
@@ -77,7 +78,9 @@ UNREAD = Place(None, None)
 
 
 class PlaceReading(NamedTuple):
-    """Answer read from a turn (a question and its reply); if the item asks for a place, also its shapes in pixels."""
+    """Answer read from a turn (a question and its reply); for an item that asks for a place, also the answered shapes
+    in pixels.
+    """
 
     reading: Reading
     place: tuple[Shape, ...] | None = None

@@ -33,7 +33,7 @@ class Example(NamedTuple):
 
 
 class Examples:
-    """Source of examples from one benchmark; ``count`` examples stand before each question."""
+    """Source of examples from one benchmark; ``count`` examples are shown before each question."""
 
     def __init__(self, benchmark: Benchmark, count: int, seed: int) -> None:
         """Sort the benchmark's items by kind and answer; raise ``InputError`` if the key is withheld."""
@@ -69,7 +69,8 @@ class Examples:
                 self.drawn(item)
 
     def drawn(self, item: Item) -> list[Example]:
-        """Return the examples before an item, in random order; raise ``InputError`` if there are too few.
+        """Return the examples that are shown before an item, in random order; raise ``InputError`` if there are too
+        few.
 
         Each next example has the answer that is rarest among the examples drawn so far; ties are broken at random. An
         answer is skipped when all its examples are used.

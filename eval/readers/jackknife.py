@@ -1,8 +1,9 @@
 """Jackknife values of a report's scores: each score over all patients, and again with each single patient left out.
 
-Answers are summed in cells. A kind of question is one cell. A yes/no kind has a cell for each finding and key (yes,
-no), and the grid has a cell for each finding. For each patient left out, a score is computed again, in the way of
-:mod:`chexqa.eval.tables.model_pairs`. A cell that loses its last item drops out of the mean.
+A score is a mean over cells of items. Most kinds of question are one cell. A yes/no kind has a cell for each finding
+and key (yes, no), and the grid has a cell for each finding. Scores are computed as in
+:mod:`chexqa.eval.tables.model_pairs`. If a cell has no item without the left-out patient, the mean is over the other
+cells.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ def cells_of(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def without_each(rows: pl.DataFrame, patients: int) -> dict[str, Floats]:
-    """Return the values of each score, keyed by score: one over all rows, then one without each patient, ``(1 +
-    patients,)``.
+    """Return the values of each score, keyed by score: first the value over all rows, then the value without each
+    patient, ``(1 + patients,)``.
 
     ``rows`` is the result of :func:`cells_of` for one model. A score without rows is left out. NaN means that the score
     cannot be computed.

@@ -9,7 +9,8 @@ mask depends on the kind of question:
 - Contour evaluation: yes or no, from the sizes of errors in the recipe.
 - Attributes: the option that the recipe's rules give.
 - Grid: the cell that the mask covers most.
-- Detection: yes for a mask, no for an empty one. It counts only if a reader could call the finding absent.
+- Detection: yes for a mask, no for an empty one. Detection counts only if at least one of the two readers calls a
+  finding absent in some case.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class SecondMask:
 
     @cached_property
     def is_empty(self) -> bool:
-        """True if the reader calls the finding absent."""
+        """Return True if the reader calls the finding absent."""
         return rle_area(self.runs, "a second mask") == 0
 
     def mask(self) -> Mask:
@@ -78,8 +79,8 @@ def read_second_masks(
 
     ``folder`` is a manifest, a folder with ``cases.jsonl``, or a folder of PNG files named after the source's case ids
     (``a/b.png`` for the case ``a/b``). Cases that are not in the benchmark are ignored. Raises ``InputError`` if no
-    case is in the benchmark, for a mask that was redrawn in a review (whose reader saw the first mask), and for a mask
-    of another radiograph or size.
+    case is in the benchmark, for a mask of another radiograph or size, and for a mask redrawn in a review, because its
+    reader saw the first mask.
     """
     _, cases = benchmark.key("--second-masks")
     wanted = {case.source_case_id: case for case in cases.values()}
@@ -151,12 +152,12 @@ class Subject:
 
 
 class Verdict(NamedTuple):
-    """Answer to one item by the mask from which the item was not made.
+    """Answer to an item that was made from one reader's mask, given by the other reader's mask.
 
     - ``back``: False for an item of the benchmark, answered by the second mask; True for an item made from the second
       mask and answered by the first.
     - ``right``: True if this answer is right; None for a tie, if two pictures fit the mask about equally well.
-    - ``own``: the key of the benchmark's item.
+    - ``own``: the key of the benchmark's item of the same kind and case.
     """
 
     kind: str

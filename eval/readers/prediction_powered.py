@@ -1,12 +1,11 @@
-"""Accuracy by expert reviewers, estimated from a reviewed sample by prediction-powered inference (the key is the
-prediction).
+"""Accuracy as expert reviewers judge it, estimated from a reviewed sample by prediction-powered inference.
 
-The key shows for every item if a model is right. The reviewers' answers show this for the reviewed items only. The
-estimate for a kind of question is F * K + D. K is the mean of "right by the key" over all items. D is the weighted mean
-of "right by the reviewers" - F * "right by the key" over the reviewed items. The factor F is chosen so that the
-variance is nearly the smallest possible (Angelopoulos et al. 2023, "Prediction-powered inference" and "PPI++"). The
-weight of a reviewed item is 1 / (the probability with which it was drawn). A level is the mean of its kinds. Variances
-are over patients.
+The key shows for every item if a model is right; it is the prediction. The reviewers' answers show this only for the
+reviewed items. The estimate for a kind of question is F * K + D. K is the mean of "right by the key" over all items. D
+is the weighted mean of "right by the reviewers" - F * "right by the key" over the reviewed items. The factor F is
+chosen so that the variance is nearly the smallest possible (Angelopoulos et al. 2023, "Prediction-powered inference"
+and "PPI++"). The weight of a reviewed item is 1 / (the probability with which it was drawn). A level is the mean of its
+kinds. Variances are over patients.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class Answers(NamedTuple):
 
 
 class Powered(NamedTuple):
-    """Estimated accuracy by the reviewers, with its 95 % interval, and the factor F of the accuracy by the key."""
+    """Estimated accuracy by the reviewers, with its 95 % interval, and ``factor``: the factor F (see the module)."""
 
     value: float
     low: float
@@ -110,9 +109,9 @@ def _mean(answers: Answers, values: Floats, weight: Floats, kinds: Floats) -> _M
 def powered(study: ScoredSample) -> pl.DataFrame:
     """Return a row for each model, protocol and level; the last row of a model is the mean of its levels.
 
-    Columns: ``items, reviewed, against_key`` (reviewed items whose settled answer is not the key), ``unsettled``,
-    ``keyed`` (accuracy by the key), ``powered`` (accuracy by the reviewers) and ``factor``. The table is empty if there
-    is no reviewed sample.
+    Columns: ``items, reviewed, against_key`` (reviewed items whose settled answer is not the key), ``unsettled``
+    (reviewed items without a settled answer), ``keyed`` (accuracy by the key), ``powered`` (accuracy by the reviewers)
+    and ``factor`` (see the module). The table is empty if there is no reviewed sample.
     """
     sample = study.graded.reviewed
     if sample is None:

@@ -1,4 +1,5 @@
-"""Reviewed sample: items that reviewers answered before they saw the key, the answers, and sampling probabilities.
+"""Reviewed sample: items that reviewers answered blind (without the key), with their answers and sampling
+probabilities.
 
 The proposal is the answer in the benchmark's key. Only answers given before the proposal was shown count. If the
 readers of an item disagree, the answer of a blind adjudicator counts. An item without a settled answer keeps its key.
@@ -28,7 +29,7 @@ COLUMNS: dict[str, Any] = {
 
 
 def load(folder: Path, benchmark: Benchmark) -> pl.DataFrame:
-    """Return a row with the columns :data:`COLUMNS` for each item that the review answered without the proposal.
+    """Return a row with the columns :data:`COLUMNS` for each item that reviewers answered before they saw the proposal.
 
     ``folder`` holds ``review.json`` and ``verdicts.jsonl``. The column ``reviewed`` has the answer that counts. Raise
     ``InputError`` for a review of another benchmark, items that are no random sample, too few items, or too many items

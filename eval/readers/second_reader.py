@@ -29,8 +29,8 @@ def load(folder: Path, benchmark: Benchmark, recipes: Sequence[str] = (), image_
          ) -> pl.DataFrame:  # fmt: skip
     """Return a row with the columns :data:`COLUMNS` for each item that was answered from the second reader's mask.
 
-    ``recipes`` are names or files of the benchmark's recipes, if the benchmark does not name them. Raises
-    ``InputError`` for masks that do not come from another reader (see ``read_second_masks``).
+    ``recipes`` are names or files of the benchmark's recipes; they are needed if the recipes are not chexqa's own.
+    Raises ``InputError`` for masks that do not come from another reader (see ``read_second_masks``).
     """
     # These modules load slowly, and few reports have a second reader.
     from chexqa.eval.readers.mask_verdicts import read_second_masks, second_reader_verdicts
@@ -51,7 +51,7 @@ def second_reader(verdicts: pl.DataFrame | None) -> pl.DataFrame:
 
     The table is empty without a second reader.
 
-    - ``kind, items, patients``, and ``chance, oracle`` of the benchmark's items.
+    - ``kind, items, patients, chance``, and ``oracle``: the share of the items that have a right answer.
     - ``by_second``: the share of the benchmark's items to which the second mask gives the answer of the key.
     - ``items_back, by_first``: the same for the items made from the second mask and answered by the first mask.
     - ``second_reader``: the mean of ``by_second`` and ``by_first``.

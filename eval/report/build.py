@@ -35,7 +35,7 @@ _LINE = 100
 def files(
     group: Group, groups: Sequence[Group] = (), background: Background | None = None
 ) -> Iterable[tuple[str, bytes]]:
-    """Return the path and the content of each file of one group's report; its models were asked the same items.
+    """Return the path and the content of each file of the report on one group (models that were asked the same items).
 
     Paths are relative to the group's folder. The page names the other groups. The worker processes of ``background``
     begin with the gallery's pictures at once.

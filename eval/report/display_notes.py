@@ -122,7 +122,8 @@ def unfinished(states: pl.DataFrame, elsewhere: set[str], allow_partial: bool) -
     """
     consequence = "its numbers are PARTIAL: only the finished items count" if allow_partial else "it has no accuracy"
     for row in states.to_dicts():
-        mend = "add lines for them" if row["model"] in elsewhere else "the same 'chexqa eval' command asks them again"
+        elsewhere_too = row["model"] in elsewhere
+        mend = "add lines for them to its file" if elsewhere_too else "the same 'chexqa eval' command asks them again"
         count = row["error"] + row["not_asked"]
         if row["items"] == count + row["overflow"] > count:
             refused = f"{row['overflow']:,} of {plural(row['items'], 'question')}"

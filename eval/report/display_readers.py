@@ -58,7 +58,9 @@ def tables(frames: Frames) -> Iterator[Table]:
 
 
 def random_tables(frames: Frames) -> Iterator[Table]:
-    """Yield a table of models minus random readers for each protocol that has at least three readers."""
+    """Yield a table for each protocol with at least three readers: each model's score minus the mean score of the
+    readers.
+    """
     rows = frames["random_readers"].to_dicts()
     for protocol in dict.fromkeys(row["protocol"] for row in rows):
         here = [row for row in rows if row["protocol"] == protocol]

@@ -79,9 +79,10 @@ def _draw(axis: Axes, row: dict[str, Any], y: float, low: float, high: float) ->
 
 
 def stress(table: pl.DataFrame, order: Sequence[str], column: str, label: str) -> Figure | None:
-    """Draw one number of each model under each kind of stress, with its interval; each kind has a panel.
+    """Draw one measure of each model, with its interval; each kind of stress has a panel.
 
-    ``column`` is ``change`` (the area between the accuracy curves without and with stress) or ``flips``.
+    ``column`` names the measure: ``change`` (the area between the accuracy curves without and with stress) or ``flips``
+    (the share of changed answers). ``label`` is its name on the axis.
     """
     kinds = [kind for kind in KINDS if kind in set(table["stress"])]
     names = [name for name in order if name in set(table["model"])]
@@ -154,9 +155,7 @@ def calibration(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def kept(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw the share of wrong answers among the kept answers against the share kept; the most confident are kept
-    first.
-    """
+    """Draw the share of wrong answers among the most confident answers, against the share of answers that these are."""
     lines = _lines(table, order, "kept_share", "share_wrong")
     return _curves(lines, "answers kept, surest first, %", "wrong answers among them, %") if lines else None
 

@@ -236,7 +236,9 @@ def states(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def grounding(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw each model's accuracy of detection, net grounding and right-and-grounded share, with intervals."""
+    """Draw each model's accuracy of detection, its net grounding, and its share of right and grounded answers, with
+    intervals.
+    """
     rows = {row["model"]: row for row in table.to_dicts() if row["net_grounding"] is not None}
     if not rows:
         return None

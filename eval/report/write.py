@@ -52,10 +52,10 @@ def notice_of(graded: Graded) -> str | None:
 
 
 def file_notice(graded: Graded) -> str | None:
-    """Return the notice for every file with scores: that radiographs are phantoms, that models are simulated, and
-    that only some items were asked.
+    """Return the notice that every file with scores has; None if it would be empty.
 
-    Return None if none of this is true.
+    The notice says which of these facts are true: the radiographs are phantoms, models are simulated, only some items
+    were asked.
     """
     told = [text for text in (notice_of(graded), simulated(graded), remark(graded)) if text]
     return "; ".join([*(text.removesuffix(".") for text in told[:-1]), *told[-1:]]) or None
@@ -128,10 +128,11 @@ def to_json(record: Record) -> str:
 
 
 def group_summaries(groups: Sequence[Group]) -> Record:
-    """Return the tables of the largest group in the form of :func:`summary`; the other groups are in ``other_groups``.
+    """Return the :func:`summary` of the largest group of models; it has the summaries of the other groups in
+    ``other_groups``.
 
-    The models of a group were asked the same items. The field ``group`` of a record names its group. It is
-    left out if there is only one group.
+    The models of a group were asked the same items. If there are several groups, the field ``group`` of each summary
+    names its group.
     """
     first, *others = [_grouped(group) for group in groups]
     return {**first, "other_groups": others} if others else first
@@ -160,8 +161,8 @@ def write(
     next one is made.
 
     Files of an earlier report in the folder are replaced; they are removed if the new report does not have them. Raise
-    ``InputError`` if a file of the same name is not from a report. Without ``overwrite``, raise it also if the folder
-    has a report of other runs.
+    ``InputError`` if a file of the same name is not from a report. Without ``overwrite``, raise ``InputError`` also if
+    the folder has a report of other runs.
     """
     check_place(folder)
     groups = groups_of(groups) if isinstance(groups, Graded) else groups

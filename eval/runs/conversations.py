@@ -55,7 +55,7 @@ class PlannedConversation(NamedTuple):
 
 
 def talks(conversations: Iterable[Conversation], modifiers: option_order.Modifiers) -> list[PlannedConversation]:
-    """Return each conversation once for every repeat and rotation; all rotations of a repeat come together."""
+    """Return each conversation once for every repeat and rotation; all rotations of a repeat come one after another."""
     rows = list(conversations)
     return [
         PlannedConversation(repeat, rotation, conversation)
@@ -68,10 +68,10 @@ def talks(conversations: Iterable[Conversation], modifiers: option_order.Modifie
 class ConversationWorker:
     """Open conversations of one model, shared by several concurrent tasks.
 
-    An overflow means that the endpoint calls a question too long for the model. If the endpoint calls every question
-    too long, the settings do not fit this benchmark. Overflows before the model's first answer are therefore held back.
-    When the model answers another question, the overflows become final states. If the model never answers, they are
-    logged as errors, and their questions are asked again later.
+    An overflow means that the endpoint calls a question too long for the model. If it calls every question too long,
+    the settings are wrong. Overflows before the model's first answer are therefore not logged at once. When the model
+    answers another question, they are logged as overflows, which is a final state. If the model never answers, they are
+    logged as errors, and the same command asks their questions again.
     """
 
     def __init__(

@@ -5,7 +5,8 @@
 - Replies: a reply has the registry's ``reply_tokens``. Its thinking is removed before the reply joins the history, so
   the reply has only 100 tokens there.
 - Answers: every answer is assumed to be wrong. Protocols that show right answers then have their longest history.
-- Prefix cache: assumed only on request. A request then takes the tokens of the request before it from the cache.
+- Prefix cache: ignored by default. If a cache is assumed, each request takes the tokens of the request before it from
+  the cache.
 """
 
 from __future__ import annotations

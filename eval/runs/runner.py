@@ -46,7 +46,7 @@ INTERRUPTED = "interrupted"
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Settings of one command. ``concurrency`` is the largest number of simultaneous conversations with each model."""
+    """Settings of a command that asks models; ``concurrency`` limits the simultaneous conversations with each model."""
 
     benchmark: Benchmark
     models: tuple[Model, ...]
@@ -77,9 +77,7 @@ class RunConfig:
 
     @property
     def items(self) -> tuple[Item, ...]:
-        """Return the items that this command asks: first those of its trial, shard and conditions, then the stressed
-        items.
-        """
+        """Return the items that this command asks: the original, altered and stressed items of its trial and shard."""
         whole = subset.chosen(self.benchmark, self.limit, self.limit_per_path)
         items = subset.share(whole, self.shard)
         asked = subset.conditioned(self.benchmark, items, self.interventions)

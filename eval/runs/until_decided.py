@@ -1,9 +1,9 @@
 """Early end of a run: a stopping rule, fixed before the run, is tested after every patient until it decides between two
 models.
 
-Conversations are asked in the order in which the rule counts patients. A model waits if its next patient is
-:data:`AHEAD` times the run's concurrency, or more, ahead of the last counted patient. The state is stored only in the
-logs: if a run is killed, the next command counts the same patients again.
+Conversations are asked in the order in which the rule counts patients. A model waits while its next patient is at least
+:data:`AHEAD` times the run's concurrency ahead of the last counted patient. The state is stored only in the logs: if a
+run is killed, the next command counts the same patients again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WAITS = "an earlier patient has an unfinished turn, so the later patients cannot
 
 
 class Job(Protocol):
-    """The workers of one model, as far as the stopping rule uses them."""
+    """Interface of the workers of one model that the stopping rule uses."""
 
     progress: ModelProgress
 

@@ -48,7 +48,7 @@ class Sample:
 
 
 class Sums(NamedTuple):
-    """Sums of a value over G groups of rows, ``total (G,)``, and of each of P clusters, ``by_cluster (G, P)``."""
+    """Sums of a value in each of G groups of rows: ``total (G,)``, and in each of P clusters: ``by_cluster (G, P)``."""
 
     total: Floats
     by_cluster: sparse.csr_matrix

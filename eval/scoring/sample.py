@@ -83,7 +83,7 @@ def with_clusters(rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
 
 @dataclass(frozen=True, eq=False)
 class ScoredSample:
-    """Input of every table.
+    """Grades prepared for tables: the input of every table.
 
     - ``rows``: the grades that count, with ``cluster`` and the columns of weights, but without long texts and lists.
     - ``said``: the same rows with answers and keys (``parsed, order, answer``).
@@ -180,9 +180,9 @@ class Scores:
 def scores(study: ScoredSample, rows: pl.DataFrame, by: Sequence[str]) -> Scores:
     """Return accuracies grouped by model, protocol and the columns ``by``, which must include ``kind``.
 
-    ``facts`` has ``items, patients, answered`` (share), ``chance``, ``prior`` and ``prior_corrected`` of each group.
-    Items whose column ``scored`` is False count in accuracies, but not in numbers corrected for chance (see also
-    :func:`strata`).
+    ``facts`` has ``items, patients, answered`` (share), ``chance``, ``prior`` (accuracy of the most frequent answer)
+    and ``prior_corrected`` of each group. Items whose column ``scored`` is False count in accuracies, but not in
+    numbers corrected for chance (see also :func:`strata`).
     """
     to = [*WHO, *by]
     groups = Groups(study.sample, rows, to)

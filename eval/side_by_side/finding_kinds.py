@@ -11,7 +11,7 @@ def finding_kinds(study: ScoredSample) -> pl.DataFrame:
     """Return the accuracy of each kind on each finding.
 
     Columns: ``model, protocol, finding, kind, items, patients, accuracy, chance, corrected, accuracy_answered,
-    unfinished``; the three scores have intervals.
+    unfinished``; the scores ``accuracy``, ``corrected`` and ``accuracy_answered`` have intervals.
     """
     found = scores(study, study.rows, ["finding", "kind"])
     numbers = {"accuracy": found.accuracy, "corrected": found.corrected, "accuracy_answered": found.answered}

@@ -137,8 +137,8 @@ class StressedPictures:
 
 
 def stressed_items(benchmark: Benchmark, items: Sequence[Item], kinds: Sequence[str]) -> list[Item]:
-    """Return the stressed items of items (:func:`chexqa.eval.stress.cells.stressed`); their pictures are still
-    originals.
+    """Return the stressed versions of items, as :func:`chexqa.eval.stress.cells.stressed` makes them; their pictures
+    are still the originals.
 
     Wordings that a reviewer found not equal in meaning are left out.
     """

@@ -1,4 +1,4 @@
-"""Review of a benchmark's further wordings: which of them were found to ask something else.
+"""Review of a benchmark's further wordings of questions: reviewers found that some wordings ask something else.
 
 The file ``wording_review.json`` in the benchmark's folder has a row for each question, wording and reviewer. It does
 not change the benchmark's hash. A row is ignored if its wording has changed since the review.

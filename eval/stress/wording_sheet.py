@@ -29,7 +29,11 @@ _OF_CASE = ("finding", "outline", "area", "note", "side")
 
 
 class Pair(NamedTuple):
-    """A question in the bank's wording and in another wording; ``rule`` numbers the rules of its kind, from 1."""
+    """A question in the bank's wording and in another wording.
+
+    The same question may state different rules of recipes, such as "a fifth" and "a quarter"; ``rule`` is the number of
+    its rule, from 1.
+    """
 
     wording: Wording
     rule: int
@@ -43,7 +47,7 @@ class Pair(NamedTuple):
 
 
 def pairs(benchmark: Benchmark) -> list[Pair]:
-    """Return each question of a benchmark, once for each rule, paired with each of its further wordings.
+    """Return each question of a benchmark, once for each rule that it states, paired with each of its further wordings.
 
     Raise ``InputError`` if no question has a further wording.
     """
@@ -115,8 +119,8 @@ def _read(benchmark: Benchmark, row: FilledRow, known: dict[str, Pair]) -> Recor
     pair, reviewer = known.get(cells.get(columns.ID, "")), cells.get(columns.REVIEWER, "")
     if cells.get(columns.BENCHMARK) != _mark(benchmark) or pair is None or not reviewer:
         raise InputError(
-            f"'{cells.get(columns.ID, '')}' is no row of a sheet of wordings of {benchmark.folder}; send the sheet "
-            "that 'chexqa review wordings' wrote for this benchmark"
+            f"the row '{cells.get(columns.ID, '')}' is not from a sheet of wordings of {benchmark.folder}; send the "
+            "sheet that 'chexqa review wordings' wrote for this benchmark"
         )
     if columns.changed_titles(row.cells) != ():
         raise InputError("cells that must not be changed were changed; copy them from the exported sheet")

@@ -106,11 +106,11 @@ def compare_fresh(
     if reread:
         runs = rereading.reread(one, runs[:1])[0][0], rereading.reread(other, runs[1:])[0][0]
     frames = grade(one, runs[:1]), grade(other, runs[1:])
-    for names, frame in zip(zip(*pairs, strict=True), frames, strict=True):
+    for run, names, frame in zip(runs, zip(*pairs, strict=True), frames, strict=True):
         unknown = sorted(set(names) - set(frame["model"]))
         if unknown:
             known = ", ".join(frame["model"].unique(maintain_order=True))
-            raise InputError(f"there is no model '{unknown[0]}' in that run; the run has {known}.")
+            raise InputError(f"{run.folder}: has no model '{unknown[0]}'; name one of its models: {known}.")
     named = [(*pair, protocols[0]) for pair in pairs]
     drops, left_out = drop_table((one, other), frames, named, margin)
     return FreshComparison(one, other, runs, drops, left_out, rereading.mixed(runs))
@@ -119,9 +119,9 @@ def compare_fresh(
 def model_drops(graded: Graded, fresh: Graded, margin: float = FRESH_MARGIN) -> pl.DataFrame:
     """Return how far each model's accuracy falls from a benchmark to the same benchmark made with another seed.
 
-    Only models that answered both under the same protocol are compared. Columns: :data:`MODEL_DROPS`; the drop is the
-    mean over kinds. The table is empty if the benchmark of ``fresh`` is
-    no fresh seed of the other benchmark, or if no model answered both.
+    Only models that answered both benchmarks under the same protocol are compared. Columns: :data:`MODEL_DROPS`; the
+    drop is the mean over kinds. The table is empty if no model can be compared, or if the benchmark of ``fresh`` is no
+    fresh seed of the other benchmark.
     """
     who = ["model", "protocol"]
     shared = graded.grades.select(who).unique(maintain_order=True).join(fresh.grades.select(who).unique(), on=who,
@@ -175,8 +175,8 @@ def drop_table(
     kinds together. Baselines and readers have no corrected p and no verdict.
 
     The verdict on a kind is "does not fall" if the drop's interval ends below ``margin``. If it does not, the verdict
-    is "falls" if the corrected p is below 1 %, and "undecided" if p is larger. A model falls if one of its kinds falls.
-    It does not fall if all of its kinds do not fall. In all other cases the model is undecided.
+    is "falls" if the corrected p is below 1 %, and "undecided" if p is larger. The verdict on a model is "falls" if at
+    least one kind falls, "does not fall" if this is the verdict on every kind, and otherwise "undecided".
     """
     known = [_known(bench, frame) for bench, frame in zip(benchmarks, grades, strict=True)]
     same = _same_questions(*benchmarks)

@@ -72,7 +72,7 @@ def grid(study: ScoredSample) -> pl.DataFrame:
     - ``attainable``: the number of items with at least one hit cell.
     - ``coverage``: the coverage of the chosen cell divided by the coverage of the best cell.
     - ``most_frequent``: the hit rate of always choosing the cell that is right most often in other patients.
-    - The share of items in each kind of miss.
+    - ``partial_hit, position_error, anatomy_error, position_unknown``: the share of items with each kind of miss.
     - ``no_answer``: the share of items without a readable answer.
     """
     rows, weight = rows_of(study), pl.col(WEIGHT)

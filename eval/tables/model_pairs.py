@@ -54,8 +54,8 @@ class ScoreMatrix:
 
     - ``models`` has M names, and ``scores`` has S names.
     - ``values``: S x M values: the first score of every model, then the second score of every model, and so on.
-    - ``parts (P, S x M)``: the contribution of each of P clusters (patients) to each value. The contributions to a
-      value sum to it, up to a constant for chance.
+    - ``cluster_parts (P, S x M)``: the contribution of each of P clusters (patients) to each value. The contributions
+      to a value sum to it, up to a constant for chance.
     - ``main``: True if the tests on levels belong to the main family of tests.
     - ``cluster_weights (P, S)``: the largest contribution that each cluster can make to each score.
     """
@@ -75,7 +75,7 @@ class ScoreMatrix:
         return count
 
     def place(self, score: int, model: int) -> int:
-        """Return the index of a model's score in ``values`` and in the columns of ``parts``."""
+        """Return the index of a model's score in ``values`` and in the columns of ``cluster_parts``."""
         return score * len(self.models) + model
 
 
@@ -198,8 +198,8 @@ _SIZES: dict[str, Any] = {
 def compare_models(study: ScoredSample) -> Comparison:
     """Return the tests of every difference between models, with p-values corrected within each family.
 
-    - ``pairs``: ``protocol, score, model_a, model_b, difference`` (a minus b) ``, p, p_holm, family, differ`` (True if
-      ``p_holm`` is below 0.05) ``, margin, p_alike, p_alike_holm, verdict`` (:func:`verdict`). ``p_holm``, ``differ``
+    - ``pairs``: ``protocol, score, model_a, model_b, difference`` (a minus b), ``p, p_holm, family, differ`` (True if
+      ``p_holm`` is below 0.05), ``margin, p_alike, p_alike_holm, verdict`` (:func:`verdict`). ``p_holm``, ``differ``
       and ``verdict`` are null outside the families.
     - ``groups``: ``protocol, score, place, model, value, letters``. Models with a common letter do not differ
       significantly; scores whose tests are not corrected have no letters.

@@ -51,8 +51,8 @@ class Compared:
 
     - ``items``: ``item_id, case_id, patient_id, kind, level, finding, state_a, state_b, parsed_a, parsed_b, score_a,
       score_b, change``; scores are means over repeats and rotations.
-    - ``scores``: ``score, items, patients, value_a, value_b, difference`` (b minus a, with ``_low`` and ``_high``) ``,
-      gained, lost, p, test, margin, p_alike, verdict``.
+    - ``scores``: ``score, items, patients, value_a, value_b, difference`` (b minus a, with ``_low`` and ``_high``),
+      ``gained, lost, p, test, margin, p_alike, verdict``.
     - ``left_out``: the number of items of either run that are not compared, keyed by reason.
     - ``sides``: the two runs.
     - ``chance``: the accuracy of guessing on the compared items, keyed by kind.
@@ -76,9 +76,9 @@ def compare_runs(
 ) -> list[Compared]:  # fmt: skip
     """Return a comparison for each model that both runs have, or for the two models named in ``models``.
 
-    With ``reread``, the current parser reads the stored replies again. Runs of two benchmarks raise ``InputError``.
-    With ``shared``, they are compared on the items whose question, options, pictures and key are equal in both
-    benchmarks. ``margin`` is a fraction: scores that differ by less are called alike. A run may be a file of
+    With ``reread``, the current parser reads the stored replies again. With ``shared``, runs of two benchmarks are
+    compared on the items whose question, options, pictures and key are equal in both; without it, they raise
+    ``InputError``. ``margin`` is a fraction: scores that differ by less are called alike. A run may be a file of
     predictions (``.jsonl``) of the other run's benchmark, or of the benchmark in ``benchmark_folders``.
     """
     runs = load_pair((first, second), benchmark_folders)
@@ -94,7 +94,7 @@ def compare_runs(
     other = one if abouts[0]["hash"] == abouts[1]["hash"] else find_benchmark(runs[1], benchmark_folders[1])
     same = _same_items(one, other)
     if not same:
-        raise InputError(f"{second}: has no item in common with {first}; there is nothing to compare.")
+        raise InputError(f"{second}: has no item in common with {first}; give runs that asked the same items.")
     chosen = [models] if models else matching_models(runs)
     if reread:
         runs = rereading.reread(one, runs[:1])[0][0], rereading.reread(other, runs[1:])[0][0]
@@ -167,11 +167,11 @@ def _compare(
 ) -> Compared:
     """Return the comparison of one model of each run, over the items that both answered."""
     sides = []
-    for frame, name, side in zip(frames, names, (FIRST, SECOND), strict=True):
+    for run, frame, name, side in zip(runs, frames, names, (FIRST, SECOND), strict=True):
         rows = frame.filter(pl.col("model") == name)
         if not rows.height:
             known = ", ".join(frame["model"].unique(maintain_order=True))
-            raise InputError(f"there is no model '{name}' in that run; the run has {known}.")
+            raise InputError(f"{run.folder}: has no model '{name}'; name one of its models: {known}.")
         sides.append(rows.with_columns(pl.lit(side).alias("model"), pl.lit(PROTOCOL).alias("protocol")))
     asked = [set(side["item_id"]) for side in sides]
     open_ones = [set(side.filter(pl.col("state").is_in(UNFINISHED))["item_id"]) for side in sides]
@@ -183,7 +183,7 @@ def _compare(
     }
     kept = [side.filter(pl.col("item_id").is_in(list(both))) for side in sides]
     if not both:
-        raise InputError(f"'{names[0]}' and '{names[1]}' have no finished item in common; there is nothing to compare.")
+        raise InputError(f"'{names[0]}' and '{names[1]}' have no finished item in common; give other runs.")
     items = _items(*kept)
     study = scored_sample(Graded(benchmark, (), pl.concat(kept), margin=margin))
     asked_once = kept[0].unique("item_id", maintain_order=True)

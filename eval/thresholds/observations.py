@@ -23,7 +23,7 @@ _UNIT: dict[str, Any] = {"item_id": pl.String, "seen_in": pl.String, "option": p
 def observations(study: ScoredSample) -> pl.DataFrame:
     """Return a row for each response of each model.
 
-    - ``model, protocol, seen_in, item_id, option, case_id, cluster``
+    - ``model, protocol, seen_in`` (the task), ``item_id, option, case_id, cluster``
     - ``depth``: depth of the error in pixels of the working image; null if there is no error.
     - ``response``: True if the outline is said to need a revision, the point is marked, or the right picture is chosen.
 

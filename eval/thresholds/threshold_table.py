@@ -25,7 +25,7 @@ _FLOATS = [name for name, kind in _SCHEMA.items() if kind == pl.Float64]
 def thresholds(study: ScoredSample) -> pl.DataFrame:
     """Return the depth from which each model or reader notices an error of an outline, in each of three tasks.
 
-    - ``model, protocol, seen_in, items, patients, slope, lapse, criterion, unfinished``
+    - ``model, protocol, seen_in`` (the task), ``items, patients, slope, lapse, criterion, unfinished``
     - ``with_error``: number of responses to an error (outlines, points or pictures).
     - ``false_alarms``: share of fitting outlines called wrong, or of points without an error that are marked.
     - ``threshold``: in pixels of the working image, with its interval; null outside the tested depths.

@@ -186,8 +186,8 @@ class Judgement:
     """Regions and lungs that count as affected by a recipe's rule, with the measures of the case.
 
     - ``involved``: the affected regions in the order of ``REGIONS``.
-    - ``filled_most``: involved regions that no component covers up to the threshold share. A component below this share
-      everywhere counts in the region that it covers most.
+    - ``filled_most``: involved regions in which every component covers less than the threshold share. A component that
+      is below this share in all regions counts in the region that it covers most.
     - ``lung_area``: the number of covered pixels of each given lung, keyed by side.
     - ``lung_share``: the covered share of each given lung, keyed by side.
     """

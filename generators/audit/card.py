@@ -235,9 +235,11 @@ def _measures(audit: Audit, names: set[str]) -> list[str]:
         parts.append(_table(["altered outlines, %", "n", "least", "quartile", "median", "quartile", "largest"], edits))
         numbers = contents["edits"]
         parts.append(
-            "Edits in an outline: "
-            + ", ".join(f"{number} in {count:,}" for number, count in numbers["by_number"].items())
-            + f"; {numbers['over']:,} make the outline too large, {numbers['under']:,} too small."
+            "Altered outlines: "
+            + ", ".join(
+                f"{count:,} with {plural(int(number), 'edit')}" for number, count in numbers["by_number"].items()
+            )
+            + f". Edits that make the outline too large: {numbers['over']:,}, too small: {numbers['under']:,}."
         )
     parts += [*_figure("lesions", "sizes of lesions", names), *_figure("edits", "overlap and depth of edits", names)]
     near: Record = contents["near_threshold"] or {}
@@ -297,7 +299,7 @@ def _power(audit: Audit) -> list[str]:
 
 
 def pooled_words(audit: Audit) -> str:
-    """Return sentences on biases of the four outlines that larger studies found.
+    """Return sentences on biases among the four outlines to choose from, which only larger studies can show.
 
     Returns "" for a benchmark that chexqa did not draw.
     """

@@ -126,8 +126,8 @@ class NullScore(NamedTuple):
     def of(cls, contests: Iterable[HypergeometricTrial], answers: int, right: int) -> NullScore:
         """Return the distribution that a score would have by chance alone.
 
-        ``right`` of ``answers`` answers are right. With yes/no answers, each hit gives two right answers: a yes and a
-        no.
+        ``answers`` is the number of answers, and ``right`` the number of right answers. With yes/no answers, each hit
+        gives two right answers: a yes and a no.
         """
         rows = list(contests)
         hits, each = sum(row.hits for row in rows), 1 if answers == sum(row.picked for row in rows) else 2
@@ -192,7 +192,7 @@ def p_by_permutation(observed: float, draw: Callable[[], float], exceedances: in
     """Return a sequential p value (Besag, Clifford 1991): the share of values of ``draw`` that reach ``observed``.
 
     Drawing stops when ``exceedances`` values have reached ``observed``, so a result close to chance needs few draws. It
-    stops after ``most`` draws at the latest. The p value is exact after both.
+    stops after ``most`` draws at the latest. The p value is exact in both cases.
     """
     reached = 0
     for drawn in range(1, most + 1):

@@ -118,7 +118,8 @@ class Result:
 class Rule(NamedTuple):
     """Outcome of one rule.
 
-    ``right`` of ``answers`` answers are right. The hits of the contests are among the right answers.
+    ``answers`` is the number of answers, and ``right`` the number of right answers, which include the hits of the
+    contests.
     """
 
     name: str

@@ -131,8 +131,8 @@ class EditSets:
 
         ``spacing`` is the least distance in pixels between points of the true edits. ``weights`` are the weights of
         one, two and three true edits; a lesion without room for a number of edits never gets this number. With
-        ``strict``, the edits by which a picture differs from the suboptimal mask must be a set that could be true, for
-        each of the four pictures.
+        ``strict``, each of the four pictures must differ from the suboptimal mask by a set of edits that could be the
+        true set.
 
         The four pictures combine two sets of errors: neither set, the first, the second, or both. All four are then
         equally similar to the other three, so similarity does not reveal the right picture. Their order is random. The

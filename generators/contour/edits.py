@@ -71,7 +71,7 @@ class Limits:
     def at(cls, rules: Deformation, side: int, depth: float) -> Limits:
         """Return the limits for edits of one depth, a fraction of the longer side.
 
-        An edit's depth may differ by 12 %.
+        The depth of an edit may differ from ``depth`` by 12 %.
         """
         around = {"min_depth": depth * side / _NEAR, "max_depth": depth * side * _NEAR, "depth_to_size": (0.0, 0.0)}
         return replace(cls.of(rules, side), exact=True, **around)  # type: ignore[arg-type]
@@ -95,7 +95,7 @@ class Limits:
     def most(self, over: bool) -> float:
         """Return the largest area that an edit may add (``over``) or remove, divided by the lesion's area.
 
-        Removing the largest share undoes adding the largest share.
+        The largest share to remove is chosen so that it undoes an addition of the largest share.
         """
         return self.max_share if over else taken(self.max_share)
 

@@ -191,10 +191,12 @@ def choose(
     own: list[Pixel], places: list[Pixel], together: Flags, inside: Flags, depths: Numbers, wanted: int,
     rng: np.random.Generator,
 ) -> tuple[int, ...]:  # fmt: skip
-    """Return the indices of the places to show, at least one.
+    """Choose at random which of the possible ``places`` get a point that marks no edit; return their indices, at least
+    one.
 
-    ``inside`` and ``depths`` (distances to the drawn outline in pixels) have an entry for each true point, then one for
-    each place.
+    ``own`` are the true points. ``together (N, N)`` is True for two places that can both be shown, and ``wanted`` is
+    the number of points to add. ``inside`` and ``depths`` (distances to the drawn outline in pixels) have an entry for
+    each true point, then one for each place.
     """
     xy = np.array([*own, *places], float)
     distances = np.hypot(*(xy[:, None] - xy[None, :]).transpose(2, 0, 1))

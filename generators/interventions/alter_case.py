@@ -109,7 +109,7 @@ class Alteration:
                 self.keys.append(key.to_record())
 
     def surroundings(self, place: Mask | None = None) -> Surroundings:
-        """Return the masks around the patches of the case; ``place`` is the clean place, if there is one.
+        """Return the masks that every fill of the case uses; ``place`` is the clean place, if there is one.
 
         All fills of a case copy from the same tissue, which lies neither in a finding nor in the clean place.
         """

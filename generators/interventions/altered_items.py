@@ -36,10 +36,11 @@ FLAG = "not asked with a {condition} picture: {reason}"
 class AlteredKey:
     """Key of an altered item.
 
-    ``answer``: the right option numbers, sorted. ``answer`` is None for a *target* picture: nobody knows if the finding
-    can still be seen in it, so only a change of the answer counts. ``filled_pixels``: the number of filled pixels; 0
-    for a mirrored picture. ``part``: the filled part: ``all``, ``right``, ``left`` or ``component`` of the lesion, or
-    ``lung`` beside the lesion; None for a mirrored picture.
+    - ``answer``: the right option numbers, sorted. It is None if the whole lesion is filled in (condition ``target``):
+      nobody knows if the finding can still be seen, so only a change of the answer counts.
+    - ``filled_pixels``: the number of filled pixels; 0 for a mirrored picture.
+    - ``part``: the filled part: ``all``, ``right``, ``left`` or ``component`` of the lesion, or ``lung`` beside the
+      lesion; None for a mirrored picture.
     """
 
     item_id: str
@@ -186,10 +187,10 @@ def _wrong_key(benchmark: Benchmark, key: AlteredKey) -> str | None:
     if not set(key.answer or ()) <= {option.n for option in base.options}:
         return "has an answer that is not an option number of the item"
     if (key.answer is None) != (condition == "target"):
-        return "has no answer" if key.answer is None else "has an answer, but the lesion is filled"
+        return "has no answer" if key.answer is None else "has an answer, but must have none (the lesion is filled in)"
     answers = benchmark.answers
     if condition in ALONE and answers is not None and key.answer == answers[base_id].answer:
-        return "has the key of its original, which must differ"
+        return "has the same key as its original, but must have another"
     return None
 
 

@@ -117,7 +117,7 @@ class CaseSummary:
     - ``usable``: True if the case can get a question path (the sequence of questions up to the attributes).
     - ``flagged``: True if an attribute item would be unstable.
     - ``grid``: True if the case has a grid item.
-    - ``places``: True if the case can be asked for places.
+    - ``places``: the kinds of question on places that the case can get.
     - ``larger``: the right option of the comparison item, or None.
     - ``depth``: the depth of the case's edit as a fraction of the longer side, if the recipe names depths.
     - ``size``: the lesion's share of the picture.

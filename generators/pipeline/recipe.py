@@ -84,8 +84,7 @@ class PerceptionRecipe:
         if taken(edits.max_share) <= edits.min_share:
             return (
                 f"field 'deformation.max_share': {edits.max_share} lets an edit remove at most "
-                f"{taken(edits.max_share):.3f} of the lesion, which must be more than min_share, "
-                f"{edits.min_share}"
+                f"{taken(edits.max_share):.3f} of the lesion; this must be more than min_share, {edits.min_share}"
             )
         if edits.reach_to_depth[0] <= 1:
             return "field 'deformation.reach_to_depth': an edit must reach farther than it is deep; give values above 1"

@@ -101,7 +101,7 @@ def test_questions_of_two_rules_are_rows_of_their_own(bench: Path) -> None:
     [
         ({"verdict": "perhaps"}, "'perhaps' under 'verdict' is not in the list"),
         ({"verdict": "accept", "in other words": "Is there edema?"}, "cells that must not be changed were changed"),
-        ({"verdict": "accept", "id": "w-severity-b-1"}, "is no row of a sheet of wordings of"),
+        ({"verdict": "accept", "id": "w-severity-b-1"}, "is not from a sheet of wordings of"),
     ],
 )
 def test_a_row_that_cannot_be_read_is_said_and_left_out(

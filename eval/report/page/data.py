@@ -95,7 +95,9 @@ def terms(frames: Frames) -> dict[str, str]:
 
 
 def option_numbers(benchmark: Benchmark) -> dict[str, dict[str, int]]:
-    """Return the number of each option, keyed by its text, for kinds whose options always have the same order."""
+    """Return the option numbers, keyed by kind and by the option's text, for kinds whose options always have the same
+    order.
+    """
     found: dict[str, dict[str, int]] = {}
     mixed = set()
     for item in benchmark.items:

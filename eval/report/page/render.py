@@ -38,7 +38,7 @@ def sections(frames: Frames) -> list[Section]:
 def asked(data: Mapping[str, Any], frames: Frames, several: bool) -> str:
     """Return one sentence on the models and the items that were asked.
 
-    ``several`` is True if other models were asked other items.
+    ``several`` is True if the report has further models, which were asked other items.
     """
     whole = frames["facts"].row(-1, named=True)
     models = [one for one in data["models"] if one["role"] == "model"]

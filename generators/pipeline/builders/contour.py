@@ -110,7 +110,7 @@ def _outlines(case: CaseToBuild) -> Outlines | None:
 
 @builds("contour_evaluation")
 def evaluation(case: CaseToBuild, kind: Kind) -> None:
-    """Add the evaluation of the outline to every case with a lesion."""
+    """Add the evaluation of the outline if the case has a lesion."""
     found = _outlines(case)
     if found is None:
         return
@@ -128,7 +128,7 @@ def evaluation(case: CaseToBuild, kind: Kind) -> None:
 
 @builds("revision_expansion", "revision_contraction")
 def points(case: CaseToBuild, kind: Kind) -> None:
-    """Add an item on points to every case with an altered outline.
+    """Add an item on points if the case's outline is altered.
 
     The expansion item shows the picture of the points; the contraction item refers to the same picture.
     """
@@ -169,7 +169,7 @@ def points(case: CaseToBuild, kind: Kind) -> None:
 
 @builds("revision_result")
 def result(case: CaseToBuild, kind: Kind) -> None:
-    """Add the item on the four revised outlines to every case with an altered outline."""
+    """Add the item on the four revised outlines if the case's outline is altered."""
     found = _outlines(case)
     if found is None or not found.is_altered:
         return

@@ -9,7 +9,7 @@ from chexqa.generators.pipeline.builders.registry import CaseToBuild, builds
 
 @builds("detection")
 def detection(case: CaseToBuild, kind: Kind) -> None:
-    """Add a detection item to every case that has a question path."""
+    """Add a detection item if the case has a question path."""
     if case.path is None or case.perception is None:
         return
     share = 0.0 if case.survey.size is None else case.survey.size.lesion_share

@@ -12,7 +12,7 @@ from chexqa.imaging.grid import draw_grid
 
 @builds(GRID_CELL)
 def grid(case: CaseToBuild, kind: Kind) -> None:
-    """Add a grid item to every case that was surveyed for the grid."""
+    """Add a grid item if the case's survey has measures for the grid."""
     survey = case.survey.grid
     if survey is None or case.grid is None:
         return

@@ -38,7 +38,7 @@ _reading: list[Question] = []
 
 
 def question(kind: Kind, bank: Path) -> Callable[[Builder], Builder]:
-    """Register a function as the builder of a kind from outside the package.
+    """Return a decorator that registers a function as the builder of a kind from outside the package.
 
     ``bank`` is a YAML file with the texts of the kind, keyed by language; one of the texts is ``question``. Raises
     ``InputError`` if the kind has a level or a stage, if the package has a kind of that name, or if the file cannot be
