@@ -1,3 +1,3 @@
-"""Version of chexqa; only CITATION.cff states it too, and a test compares the two."""
+"""Version of chexqa; ``CITATION.cff`` has the same version, as a test checks."""
 
 __version__ = "0.2.0"

@@ -66,7 +66,10 @@ def fast_check(schema: dict[str, Any]) -> Check:
 
 
 def slow_validator(schema: dict[str, Any]) -> jsonschema.Draft202012Validator:
-    """Return jsonschema's validator for ``schema``, with the bounds of numbers and the patterns of ECMA-262."""
+    """Return jsonschema's validator for ``schema``, changed so that it accepts the same values as :func:`fast_check`.
+
+    Numbers are limited to 64 bits, and patterns are read as in ECMA-262.
+    """
     return _validator_class()(schema)
 
 

@@ -55,7 +55,7 @@ def new_folder(out: Path, replace: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def made_folder(folder: Path) -> Iterator[None]:
-    """Make a folder and its parents for a block; after the block, remove those of them that are new and empty.
+    """Make a folder and its missing parents for a block; after the block, remove each made folder that is empty.
 
     Raise the error of :func:`chexqa.files.errors.unwritable` if a folder cannot be made.
     """
@@ -118,7 +118,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove the hidden files and folders that no process has locked; killed writers left them in ``folder``."""
+    """Remove the hidden files and folders that killed writers left in ``folder``: those that no process has locked."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if _HIDDEN.fullmatch(entry.name) and not entry.is_symlink():

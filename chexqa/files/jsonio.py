@@ -141,7 +141,7 @@ def parse_json(text: str, where: str) -> Any:
     try:
         value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_twins)
     except (ValueError, RecursionError) as error:
-        reason = f"{where}: not valid JSON ({error}); correct it there, or create the file again."
+        reason = f"{where}: not valid JSON ({error}); correct the text there, or create the file again."
         raise InputError(reason) from None
     if limits.is_deep(text):
         raise InputError(

@@ -53,7 +53,7 @@ class Name(Text):
 
 
 def console() -> Console:
-    """Return the console for results, on standard output; there are no colours if that is not a terminal."""
+    """Return the console for results, on standard output; it shows colours only if standard output is a terminal."""
     return PlainConsole()
 
 
@@ -64,7 +64,7 @@ def messages() -> Console:
 
 @contextmanager
 def loading(what: object) -> Iterator[None]:
-    """Show ``loading …`` on standard error while a block runs, if that is a terminal; the line goes at the end."""
+    """Show a line ``loading …`` while a block runs, then remove the line; do nothing if stderr is not a terminal."""
     err = messages()
     with err.status(f"loading {what} …") if err.is_terminal else nullcontext():
         yield

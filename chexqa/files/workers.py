@@ -29,7 +29,7 @@ def pool(workers: int) -> ProcessPoolExecutor:
 class Background:
     """Worker processes that compute results while this process does other work; used as a context manager.
 
-    ``workers`` is the number of processes, this one included. Processes start when they get their first work.
+    ``workers`` is the number of processes, including this process. The others start when they get their first task.
     """
 
     def __init__(self, workers: int) -> None:
@@ -49,9 +49,9 @@ class Background:
     def start(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
         """Begin the tasks, and return an iterator of ``function(task)`` in the order of the tasks.
 
-        A result must depend on nothing but its task. While this process waits for a result, it computes others itself;
-        it also computes those that were lost with a worker. With one process, two threads compute the results when
-        the first is asked for.
+        A result must depend on nothing but its task. While this process waits for a result, it computes other results
+        itself, including those of workers that died. If ``workers`` is 1, two threads of this process compute all
+        results; they start when the first result is requested.
         """
         if self._workers == 1:
             return _by_threads(function, tasks)

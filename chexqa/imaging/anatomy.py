@@ -272,9 +272,9 @@ def regions(lungs: Lungs) -> dict[str, Mask]:
 
 
 def region_pixels(frame: Frame, inside: Mask, around: tuple[slice, slice]) -> dict[str, int]:
-    """Return the number of a mask's pixels in each region of one lung.
+    """Return the number of a mask's pixels in each region of one lung, keyed by the region's name.
 
-    ``inside`` is the part of the mask in the rows and columns ``around``. The mask must lie completely in this lung.
+    The mask must lie completely in this lung. ``inside`` is the mask cropped to the rows and columns ``around``.
     """
     rows, columns = around
     halves = np.split(inside, [np.clip(frame.cut - columns.start, 0, inside.shape[1])], axis=1)

@@ -28,7 +28,9 @@ def cell_edges(length: int) -> list[int]:
 
 
 def coverage(mask: Mask) -> list[float]:
-    """Return the covered share of each cell for a mask ``(H, W)``, in the order of cell numbers; an empty cell gives 0.
+    """Return the share of each cell that a mask ``(H, W)`` covers, in the order of cell numbers.
+
+    The share of a cell without pixels, as in a picture less than eight pixels wide, is 0.
 
     >>> mask = np.zeros((16, 16), bool)
     >>> mask[:2, :1] = True

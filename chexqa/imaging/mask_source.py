@@ -48,7 +48,7 @@ def files(source: MaskSource | None) -> Iterator[Path]:
 
 
 def is_box(source: MaskSource | None) -> bool:
-    """Return True if a mask is made of boxes, which give the place of a finding but not its outline."""
+    """Return True if a mask is made of boxes; a box shows where a finding is, but not its outline."""
     return isinstance(source, dict) and "box" in source
 
 
@@ -91,9 +91,8 @@ def _pixels(source: MaskSource, shape: tuple[int, int], what: str, frame: MaskFr
 def proportional(one: tuple[int, int], other: tuple[int, int]) -> bool:
     """Return True if two sizes ``(H, W)`` have the same proportions, except for rounding to whole pixels.
 
-    One rule must explain the rounding of both sides: to the nearest pixel, down, or up. The sizes 1023 x 1024 and 1024
-    x 1024 fit. The sizes 1025 x 1023 and 1024 x 1024 do not fit, since no rule makes one side longer and the other side
-    shorter.
+    Both sides must be rounded in the same way: up, down, or to the nearest pixel. For example, 1023 x 1024 has the
+    proportions of 1024 x 1024, but 1025 x 1023 does not: one side would be rounded up and the other down.
     """
     return abs(one[0] * other[1] - one[1] * other[0]) <= max(*one, *other)
 

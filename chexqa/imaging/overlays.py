@@ -95,7 +95,10 @@ def _beside(
 
 
 def draw_label(canvas: Image, text: str, center_xy: tuple[int, int], size: float = 1.0) -> None:
-    """Draw ``text``, white with a black edge, centred at ``center_xy``; at ``size`` 1 it is 22 px high per 1024 px."""
+    """Draw ``text``, white with a black edge, centred at ``center_xy``.
+
+    With ``size`` 1, the text is 22 px high in a picture whose longer side has 1024 px.
+    """
     scale = size * max(canvas.shape[:2]) / 1024
     edge = max(2, round(_LETTER_EDGE * scale))
     (width, height), below = cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, scale, 1)

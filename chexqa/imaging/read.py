@@ -192,7 +192,7 @@ def encode_thumb(array: npt.NDArray[np.uint8]) -> bytes:
 
 
 def decode_png(data: bytes, where: str, flag: int = cv2.IMREAD_UNCHANGED) -> npt.NDArray[np.uint8]:
-    """Decode a PNG made by ``png.encode`` to an array ``(H, W)`` or ``(H, W, 3)`` RGB; ``flag`` is OpenCV's flag.
+    """Decode a PNG made by ``png.encode`` to an array ``(H, W)`` or ``(H, W, 3)`` RGB; ``flag`` is for cv2.imdecode.
 
     A PNG from elsewhere is converted to 8 bits and RGB. Raises ``InputError`` if ``data`` is not a PNG of a permitted
     size; the message begins with ``where``. The size is checked even if the picture's hash is right, since a benchmark

@@ -36,9 +36,13 @@ _CONTEXT: Record = {
 
 
 class Column(NamedTuple):
-    """Column of a table.
+    """Field of a record set, and the column of the data file from which it is read.
 
-    ``many`` is True if the column's cells are lists. ``path`` is the path from one entry of the list to the value.
+    - ``kind``: the data type, such as ``sc:Text``.
+    - ``words``: the description.
+    - ``many``: True if the column's cells are lists.
+    - ``column``: the column's name; None if it is ``name``.
+    - ``path``: the path from one entry of such a list to the value; None if the entry is the value.
     """
 
     name: str
@@ -62,7 +66,7 @@ class Table(NamedTuple):
 _ITEM = (
     Column("item_id", "sc:Text", "id of the item"),
     Column("case_id", "sc:Text", "the case; its items with a level are asked in one conversation"),
-    Column("seq", "sc:Integer", "place of the item in the conversation"),
+    Column("seq", "sc:Integer", "position of the item in the conversation"),
     Column("kind", "sc:Text", "kind of question"),
     Column("level", "sc:Text", "coarse, fine or semantic; empty for kinds without a level"),
     Column("finding", "sc:Text", "the finding asked about"),

@@ -69,10 +69,10 @@ def text(benchmark: Benchmark, about: DatasetAbout, audit: str | None) -> str:
 
 
 def eval_yaml(benchmark: Benchmark) -> str:
-    """Return ``eval.yaml``, which makes a data set a benchmark on the Hugging Face hub, with a task for each headline.
+    """Return ``eval.yaml``, the file that declares a data set to be a benchmark on the Hugging Face hub.
 
-    The hub accepts only evaluation frameworks on its own list. It ignores the file as long as chexqa is not on the
-    list.
+    The file has a task for each main score. The hub ignores the file as long as chexqa is not on the hub's list of
+    evaluation frameworks.
     """
     kinds = benchmark.kinds
     levels = [level for level in LEVELS if any(kinds[item.kind].level == level for item in benchmark.items)]

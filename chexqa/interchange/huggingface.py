@@ -56,7 +56,7 @@ KEY_COLUMNS: dict[str, Any] = {
 _FEATURES = {pl.String: "string", pl.Int64: "int64", pl.Float64: "float64", pl.Boolean: "bool"}
 _COLUMN_WORDS = {
     "item_id, case_id": "ids of the item and its case; a case's items with a stage are asked in one conversation",
-    "seq": "the item's place in the conversation",
+    "seq": "the item's position in the conversation",
     "kind, level, stage, finding": "the kind of question, its level and stage, and its finding",
     "question, options": "the wording; an option is text, a picture (its number in images, from 1) or a coloured point",
     "multi": "true if several options can be right; the last option then means that no other option is right",

@@ -46,7 +46,7 @@ def export_release(benchmark: Benchmark, out: Path, advance: Callable[[], None] 
 
 
 def key_of(benchmark: Benchmark, case: CaseKey, finding: str) -> str:
-    """Return a case's key in the release's files: the original key of an imported case, or a key made from the id."""
+    """Return a case's name in the release's files, ``<finding>_<id>``; an imported case keeps its original name."""
     if layout.split_key(case.source_case_id) is not None and "release" in case.measures:
         return case.source_case_id
     return f"{finding}_{layout.PHANTOM * benchmark.is_phantom}{case.case_id}"
@@ -66,8 +66,8 @@ class _Writer:
         self.key_id = key_of(benchmark, case, items[0].finding)
         if layout.split_key(self.key_id) is None:
             raise InputError(
-                f"{benchmark.folder}: the case '{case.case_id}' gets the key '{self.key_id}', which cannot name "
-                "a folder; a key is <finding>_<id> without slashes."
+                f"{benchmark.folder}: the case '{case.case_id}' would get a folder named '{self.key_id}', which is not "
+                "possible; rename the case, so that <finding>_<case id> can be the name of a folder."
             )
         self._folder = folder / layout.PICTURES / self.key_id
 
@@ -173,8 +173,8 @@ class _Writer:
         are_pictures = item.kind != "revision_result" or all(isinstance(place, str) for place in places)
         if len(options) != len(item.options) or not are_pictures:
             raise InputError(
-                f"{self._benchmark.folder}: the options that the key of '{item.item_id}' has from the release do not "
-                "match the item's options; import the release again."
+                f"{self._benchmark.folder}: the key of '{item.item_id}' has options from the release that do not match "
+                "the item's options; import the release again."
             )
         return kept
 

@@ -18,7 +18,7 @@ from chexqa.phantoms.raster import Field, Points, Shape
 
 @dataclass(frozen=True)
 class Patient:
-    """Properties of a body, and of how it is exposed, that no finding changes."""
+    """Properties of a body and of its exposure; they are the same with and without a finding."""
 
     seed: int
     index: int

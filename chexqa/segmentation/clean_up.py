@@ -48,14 +48,14 @@ def _mask(values: Any, shape: tuple[int, int], where: str) -> Mask:
     array = np.asarray(values)
     if array.ndim != 2 or 0 in array.shape or array.dtype.kind not in "bfiu":
         raise InputError(
-            f"{where}: the model must return one array (height, width) for each structure, not an "
-            f"array of shape {array.shape}."
+            f"{where}: the model must return one array of numbers (height, width) for each structure, not an array of "
+            f"{array.dtype} with the shape {array.shape}."
         )
     numbers = array.astype(np.float32)
     if not np.isfinite(numbers).all() or numbers.min() < 0 or numbers.max() > 1:
         raise InputError(
             f"{where}: values from {numbers.min():.3g} to {numbers.max():.3g} are not probabilities from 0 to "
-            "1; return probabilities, or name an ONNX model's --activation."
+            "1; return probabilities, or for an ONNX model give its --activation."
         )
     height, width = shape
     resized = cv2.resize(numbers, (width, height), interpolation=cv2.INTER_LINEAR)

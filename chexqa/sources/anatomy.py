@@ -62,9 +62,7 @@ class Options:
 
 
 def bare(name: str) -> str:
-    """Return a picture's name without its file suffix, since only some of CheXmask's tables have names with
-    suffixes.
-    """
+    """Return a picture's name without its file suffix, which some of CheXmask's tables include and others leave out."""
     return name[: -len(suffix)] if (suffix := PurePosixPath(name).suffix).lower() in PICTURES else name
 
 
@@ -141,8 +139,8 @@ class Anatomy:
         return {part: own[0] if len(own) == 1 else {"all_of": own} for part, own in masks_of.items() if own}
 
     def remark(self) -> None:
-        """Add the counts of missing structures to the outcome's remarks."""
-        self._alone.remark(self._outcome.remarks, "radiograph", "with anatomy from one source only")
+        """Add the numbers of radiographs that lack masks to the outcome's remarks."""
+        self._alone.remark(self._outcome.remarks, "radiograph", "without anatomy masks in at least one of the sources")
         self._missing.remark(self._outcome.remarks, "radiograph", "without anatomy masks")
         self._one_lung.remark(self._outcome.remarks, "radiograph", "with a mask of one lung only")
 

@@ -41,8 +41,9 @@ class Annotation(NamedTuple):
 
 @dataclass(frozen=True)
 class Absent:
-    """Rule that says which findings are absent: those that the csv ``table`` lists. With ``unmasked``, all findings of
-    the data set are also absent in every picture that has no finding.
+    """Rule that says which findings are absent: those that the csv ``table`` lists.
+
+    If ``unmasked`` is True, all findings of the data set also count as absent in every picture without a finding.
     """
 
     table: Path | None = None

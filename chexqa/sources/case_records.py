@@ -46,8 +46,8 @@ class Outcome:
 
     - ``image_root``: the folder that the manifest's paths are relative to; ``None`` means the manifest's own folder.
     - ``layout``: the names of the expected files, for the error message if no case was found.
-    - ``faults``: the reasons why entries were left out, for the first of these entries.
-    - ``more_faults``: the number of further entries that were left out.
+    - ``faults``: the first faults, each the reason why an entry was left out.
+    - ``more_faults``: the number of faults that are not in ``faults``.
     """
 
     cases: int = 0
@@ -119,8 +119,8 @@ class Tally:
 class Places:
     """Converter of file paths into the paths of a manifest, relative to its own folder or to one image root.
 
-    ``image_root`` is ``None`` if all data folders lie in the manifest's folder. If some lie elsewhere, it is their
-    nearest common parent.
+    ``image_root`` is the nearest common parent of all data folders that lie outside the manifest's folder; ``None`` if
+    there is no such data folder.
     """
 
     def __init__(self, manifest: Path, folders: Sequence[Path]) -> None:
@@ -152,7 +152,7 @@ class Places:
         if found != path:
             raise InputError(
                 f"{path}: its path relative to the manifest's folder leads to {found}, because a folder on the way "
-                f"is a link; write the manifest into a folder that is no link."
+                f"is a link; write the manifest into a folder that is not a link."
             )
         return Path(text).as_posix()
 
@@ -182,7 +182,7 @@ def _existing(folder: Path) -> Path:
 def record(
     case_id: str, image: str, finding: str, mask: str | dict[str, Any] | None, terms: Terms, **details: Any
 ) -> Record:
-    """Return one case's record for the manifest; ``details`` has further known fields, and all others become null."""
+    """Return one case's record for the manifest; ``details`` has further fields, such as ``age`` (default: null)."""
     known: Record = {
         "case_id": case_id,
         "image": image,
@@ -224,10 +224,10 @@ def frame_of(mask: Path, picture: Path) -> dict[str, str]:
 
 
 def structures(places: Places, root: Path, name: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the paths of the masks in the folder ``root/name``, keyed by structure: first anatomy, then findings.
+    """Return the paths of the masks in the folder ``root/name``, keyed by name: lungs and heart, and findings.
 
-    Both dictionaries are empty if the folder is missing. Raises ``InputError`` for a file that is not a PNG, and for a
-    file name that is neither a structure nor a finding.
+    The two dictionaries are empty if the folder is missing. Raises ``InputError`` for a file that is not a PNG, and for
+    a file name that is neither a structure nor a finding.
     """
     folder = root / name
     anatomy: dict[str, str] = {}
@@ -251,7 +251,7 @@ def structures(places: Places, root: Path, name: str) -> tuple[dict[str, str], d
 
 
 def parse_age(text: str, where: str) -> float | None:
-    """Return an age in years, or ``None`` for an empty cell; raise ``InputError`` for other text than 0 to 130."""
+    """Return an age from 0 to 130 years, or ``None`` for an empty cell; raise ``InputError`` for any other text."""
     if not text:
         return None
     try:

@@ -88,7 +88,9 @@ class _Reader:
                     try:
                         name, instances = _checked(entry, where)
                         if first.setdefault(name, number) != number:
-                            raise InputError(f"{where}: the picture '{name}' is already in entry {first[name]}")
+                            raise InputError(
+                                f"{where}: the picture '{name}' is already in entry {first[name]}, which is used"
+                            )
                         yield from self._one(split, name, instances, f"{file}, {name}")
                     except InputError as error:
                         self._outcome.fault(error)

@@ -43,7 +43,12 @@ SPLITS = ("val", "test")
 
 @dataclass(frozen=True)
 class Labels:
-    """Row of a label file: the absent findings, the patient, and True if another finding is present or uncertain."""
+    """Row of a label file.
+
+    - ``absent``: the findings with the label 0.
+    - ``abnormal``: True if any finding has the label 1 (present) or -1 (uncertain).
+    - ``details``: sex, age and view, if known.
+    """
 
     absent: tuple[str, ...]
     abnormal: bool

@@ -51,7 +51,7 @@ class _Text:
     def members(self) -> Iterator[str]:
         """Yield the keys of the object at the current position.
 
-        The caller must take a key's value before it asks for the next key.
+        The caller must read a key's value before it requests the next key.
         """
         self._expect("{", "an object")
         if self._next() == "}":

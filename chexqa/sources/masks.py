@@ -251,4 +251,4 @@ def _check_present(row: dict[str, str], where: str) -> None:
         raise InputError(f"{where}: 'present' is '{row['present']}'; write 1 or 0.")
     if said and (said in _YES) != bool(row["mask"]):
         state = "present but has no mask" if said in _YES else "absent but has a mask"
-        raise InputError(f"{where}: the finding is {state}; correct one of the two.")
+        raise InputError(f"{where}: the finding is {state}; correct 'present' or 'mask'.")

@@ -131,7 +131,7 @@ def test_an_absent_finding_is_normal_unless_another_line_has_one_in_the_same_ima
     ("records", "words"),
     [
         ([line(), "{broken"], "line 2: not valid JSON"),
-        ([line(), "{broken"], "correct it there, or create the file again"),
+        ([line(), "{broken"], "correct the text there, or create the file again"),
         ([json.dumps(line())[:-1] + ', "mask": null}'], "line 1: not valid JSON (the key 'mask' is given twice in one"),
         ([line(), line(case_id="2", age="old")], "line 2: field 'age': \"old\" must be a number or null"),
         ([line(extra=1)], "line 1: unknown field \"extra\""),

@@ -113,7 +113,7 @@ def test_a_radiograph_given_twice_is_taken_once(det: Path, cli: Cli) -> None:
     write_det(det, entry("1.png", Mass=[BOX]), entry("1.png", Nodule=[BOX]))
     code, out, err = ingest_det(cli, det)
     assert (code, "wrote 1 case" in out) == (0, True)
-    assert "entry 2: the picture '1.png' is already in entry 1" in err
+    assert "entry 2: the picture '1.png' is already in entry 1, which is used" in err
 
 
 def test_a_finding_of_two_pictures_with_one_stem_is_taken_of_the_first(det: Path, cli: Cli) -> None:
