@@ -170,8 +170,8 @@ def deal(works: Sequence[Work], reviewers: Sequence[str], overlap: float, reader
 def with_decoys(shares: Iterable[Share], works: Sequence[Work], seed: int) -> list[Share]:
     """Add decoys to each reviewer's blind questions, and return the new shares.
 
-    Decoys are cases without the finding. If there are enough decoys, they are added until each finding is present in
-    about half of the cases that are asked blind for it. Without decoys, "yes" would be the better guess. Decoys are
+    Decoys are cases without the finding; without them, "yes" would be the better guess. For each finding, decoys are
+    added until the finding is present in about half of the blind cases, or until no further decoys exist. Decoys are
     taken first from the reviewer's own cases, then from other reviewers' cases.
     """
     by_id = {work.case_id: work for work in works}

@@ -36,11 +36,11 @@ _HOW = {
     "width": "x1, y1, x2, y2 of the two ends, such as 240, 600, 730, 600",
 }
 _NO_PLACE = {
-    "count": "the question needs another number of coordinates",
-    "several": "the question asks for one place",
-    "reversed": "the second corner of a box lies to the right of the first and below it",
+    "count": "the number of coordinates does not fit the question",
+    "several": "the question asks for only one place",
+    "reversed": "the second corner of a box must lie to the right of the first corner and below it",
     "outside": "it lies outside the picture",
-    "not_finite": "its numbers are no coordinates",
+    "not_finite": "its numbers are not coordinates",
 }
 _NONE = ("none", "none of them", "none of these", "none of the above")
 
@@ -159,6 +159,6 @@ def parse_place(item: Item, text: str, size: Size) -> parser_places.Place:
 
 
 def no_place(found: parser_places.Place, item: Item, size: Size) -> str:
-    """Return the end of a sentence that says why a cell's text is no place, and how to type a place."""
+    """Return the end of a sentence on a cell's text: why the text is not a place, and how to type a place."""
     why = f": {_NO_PLACE[found.problem]}" if found.problem else ""
     return f"is not a place{why}; give {place_words(item, size)}"

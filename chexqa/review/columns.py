@@ -376,8 +376,8 @@ def choices(item: Item) -> tuple[str, ...]:
     """Return the drop-down choices of an item with one right option, in the order of its options.
 
     A choice begins with its number ("2. No"). Commas become semicolons, because a comma would split the list. The
-    grid's choices are the names of its cells ("A1"). A drop-down list may have 255 characters; if the choices would
-    exceed them, they are only the options' numbers.
+    grid's choices are the names of its cells ("A1"). If the choices are too long for a drop-down list, which has room
+    for 255 characters, only the options' numbers are returned.
     """
     if not item.form.lists_options:
         return tuple(str(option.text) for option in item.options)

@@ -144,10 +144,10 @@ def chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
 
 
 def drawn_blind(every: Sequence[Work], works: Sequence[Work], shares: Sequence[Share], wish: Wish) -> dict[str, float]:
-    """Return the probability of having been drawn for each case that is answered blind, keyed by case id.
+    """Return for each case that is answered blind the probability with which it was drawn, keyed by case id.
 
-    Only cases drawn at random are included. Decoys (:func:`chexqa.review.assignment.with_decoys`) and cases chosen by
-    ``--cases`` or ``--only`` are left out. ``every`` are all cases, ``works`` the cases of the review.
+    Cases that were not drawn at random are left out: decoys (:func:`chexqa.review.assignment.with_decoys`), and cases
+    chosen by ``--cases`` or ``--only``. ``every`` has all cases, and ``works`` the cases of the review.
     """
     if wish.what != "items" or wish.only is not None or wish.cases is not None:
         return {}

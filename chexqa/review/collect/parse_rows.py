@@ -46,16 +46,16 @@ MASK_IS_WRONG = (WRONG_CONTOUR, WRONG_LUNG)
 
 
 def takes_correction(item: Item) -> bool:
-    """Return True if the verdict "fix" may come with a corrected answer.
-
-    All other items are made again from a new mask.
-    """
+    """Return True if a reviewer may correct the answer to an item; all other items are made again from a new mask."""
     kind = KINDS.get(item.kind, item.declared)
     return kind is not None and kind.stage in (4, None)
 
 
 def needs_correction(item: Item) -> bool:
-    """Return True if the verdict "fix" must come with a corrected answer, unless its reason is that a mask is wrong."""
+    """Return True if the verdict "fix" must come with a corrected answer.
+
+    No corrected answer is needed if the reason for the verdict is in :data:`MASK_IS_WRONG`.
+    """
     return takes_correction(item) and item.form.lists_options
 
 

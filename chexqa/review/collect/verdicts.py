@@ -185,7 +185,7 @@ class Batch:
 
     @cached_property
     def sheets(self) -> dict[tuple[str, str], Dealt]:
-        """The batch's sheets, keyed by kind and reviewer; each row of a sheet states both."""
+        """The batch's sheets, keyed by kind and reviewer; each row of a sheet states its kind and reviewer."""
         dealt = [
             Dealt(
                 PurePosixPath(sheet["file"]).stem, sheet["reviewer"], sheet["kind"], frozenset(sheet["rows"]),
@@ -252,7 +252,7 @@ def recorded_runs(batch: Batch) -> tuple[Path, ...]:
         if there is None:
             raise InputError(
                 f"{batch.path}: the sheets show the places answered in the run {recorded}, but this run is missing; "
-                f"put it beside {real(batch.path).parent}."
+                f"put its folder into {real(batch.path).parent.parent}."
             )
         found.append(there)
     return tuple(found)

@@ -94,7 +94,7 @@ class _Found:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise InputError(
-                f"{self.where}: its XML nests more than {MAX_DEPTH} levels, so it is damaged; ask for it again."
+                f"{self.where}: its XML nests more than {MAX_DEPTH} levels, so it is damaged; ask for the file again."
             )
         self.events.append((START, tag.rpartition(":")[2], values))
 
@@ -249,7 +249,7 @@ class CellText:
     spoken: bool = False
 
     def take(self, kind: int, text: str) -> None:
-        """Take the next event: text, or the name of a tag that opens or closes."""
+        """Add an event: its kind, and its text or the name of the tag that opens or closes."""
         if kind == TEXT:
             if self.open and self.length < MAX_CELL:
                 self.pieces.append(text)

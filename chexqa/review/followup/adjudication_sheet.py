@@ -122,11 +122,11 @@ def disputes(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], blind_name
 
 
 def answers_given(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], name: str) -> dict[str, tuple[str, ...]]:
-    """Return the readers' answers to each contested item together with the key, as texts keyed by item id.
+    """Return the key and the readers' answers to each contested item, as texts keyed by item id.
 
     The texts are in a random order that depends on ``name``, the adjudicator's name. For a reader who accepted the
-    proposal, the text is the key. For a reader without an answer, the text is the verdict in other words, and the
-    reason.
+    proposal, the text is the key. For a reader without an answer, the text is the reason, after words such as "cannot
+    tell" that do not reveal that the reader saw a proposal.
     """
     answers, _ = bench.key("adjudication")
     judged = by_item(verdicts, bench)

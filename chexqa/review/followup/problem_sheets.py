@@ -64,7 +64,7 @@ def write_problem_sheets(
     of an adjudication is left out if somebody changed the verdicts that it shows.
 
     - ``loaded``: the benchmark, or ``None`` for a manifest.
-    - ``given``: the manifest's path, if the batch file has another one.
+    - ``given``: the manifest's path; None for the path in the batch file.
 
     Raises ``InputError`` if pictures cannot be read.
     """

@@ -21,7 +21,11 @@ from chexqa.review.sheets.source import answers_in
 
 
 class Waiting(NamedTuple):
-    """Reviewer whose second part is not written yet: the name, the unanswered blind rows, and all blind rows."""
+    """Reviewer whose second part is not written yet.
+
+    - ``missing``: the number of blind rows without an answer.
+    - ``rows``: the number of all blind rows.
+    """
 
     reviewer: str
     missing: int

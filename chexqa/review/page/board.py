@@ -32,8 +32,10 @@ class Line(NamedTuple):
 
 
 class Agreed(NamedTuple):
-    """Agreement of blind answers to one kind of question: the number of units that two or more readers answered, and
-    the coefficients as text.
+    """Agreement of blind answers to one kind of question.
+
+    - ``units``: the number of questions (or of single options) that two or more readers answered.
+    - ``percent``, ``alpha``: the share of equal answers, and Krippendorff's alpha, as text.
     """
 
     kind: str

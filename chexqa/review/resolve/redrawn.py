@@ -68,7 +68,7 @@ def at_source(contour: Record, case: Case) -> Record:
 
 
 def is_own(record: Mapping[str, Any], verdict: Verdict) -> bool:
-    """Return True if the verdict's author drew the mask; this verdict does not count."""
+    """Return True if a verdict is by the person who redrew the mask; such a verdict does not count."""
     redrawn = record.get("redrawn")
     return redrawn is not None and redrawn["by"].casefold() == verdict.reviewer.casefold()
 

@@ -120,7 +120,7 @@ def ruled_picture(image: Image) -> Image:
 
 
 def has_panel(bench: Benchmark, item: Item) -> bool:
-    """Return True if an item has a panel: it is of stage 4, or a grid item, and its key has a mask of the lesion."""
+    """Return True for an item of stage 4 or of the grid, if the case's key has a mask of the lesion."""
     _, keys = bench.key("a panel of what made the key")
     if "lesion" not in keys[item.case_id].measures.get("masks", {}) or not item.alone_images:
         return False

@@ -143,10 +143,10 @@ def without_seen(works: Sequence[Work], readers: Sequence[str], wish: StudyWish)
 def design_study(
     wish: StudyWish, everything: Sequence[Work], chosen: Sequence[Work], dealt: Mapping[str, Sequence[Item]], seed: int
 ) -> Design:
-    """Return the design of a study on the cases ``chosen``; ``dealt`` maps each reader to the reader's items.
+    """Return the design of a study on the cases ``chosen`` out of ``everything``.
 
-    Training cases are drawn from all other cases, spread over findings and paths. The items to ask again are drawn from
-    each kind, at least one per kind.
+    Training cases are drawn from the cases of patients who are not in the study, spread over findings and paths. The
+    items to ask again are drawn from ``dealt``, each reader's items, with at least one item of each kind.
     """
     own = {work.case_id for work in chosen}
     others = [work for work in everything if work.case_id not in own]

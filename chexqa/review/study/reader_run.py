@@ -92,11 +92,11 @@ def _majority_turns(bench: Benchmark, said: Mapping[str, Mapping[str, Verdict]])
 
 
 def majority(item: Item, answers: Sequence[tuple[int, ...] | None]) -> tuple[int, ...] | None:
-    """Return the answer that most readers give, or ``None`` if no answer leads.
+    """Return the most frequent of the readers' answers, or ``None`` if two answers are equally frequent.
 
-    ``None`` among ``answers`` stands for a reader who cannot tell. For a question with several right options, the
-    result holds every option that more than half of the answers contain, or "none" if there is no such option. The
-    result is ``None`` if exactly half of the answers contain the same option.
+    ``None`` among ``answers`` stands for a reader who cannot tell; such a reader does not count. For a question with
+    several right options, the result has every option that more than half of the answers contain, or only "none" if
+    there is no such option. It is ``None`` if exactly half of the answers contain the same option.
     """
     given = [answer for answer in answers if answer is not None]
     if not given:
