@@ -2,8 +2,9 @@
 
 In the simulated studies, a model and several readers answer the same cases. Cases differ in difficulty, and readers
 differ in skill. The model is exactly as good as the mean of all possible readers, so each difference that the test
-reports (p < 0.05) is false. The script prints the percentage of these studies. ``--docs`` also writes the table into
-docs/readers.md. Run it with `python benchmarks/coverage/readers.py [STUDIES] [--docs]`; 10,000 studies take a minute.
+reports (p < 0.05) is false. The script prints the percentage of studies with such a difference. ``--docs`` also writes
+the table into docs/readers.md. Run it with `python benchmarks/coverage/readers.py [STUDIES] [--docs]`; 10,000 studies
+take a minute.
 """
 
 from __future__ import annotations

@@ -56,8 +56,8 @@ Simulation = Callable[[np.random.Generator, int, int, float, float], tuple[Estim
 def sums(values: Floats, first: int = 0, patients: int | None = None) -> Sums:
     """Return the sums of a table of values with a row for each simulated study (draw) and a column for each patient.
 
-    The columns are the patients from index ``first`` on. ``patients`` is the number of all patients; those without a
-    column have no values.
+    The first column belongs to the patient with index ``first``. ``patients`` is the number of all patients (default:
+    the number of columns); patients without a column have no values.
     """
     table = sparse.csr_matrix(values)
     shape = (len(values), patients or values.shape[1])

@@ -80,9 +80,7 @@ def about(item: Item) -> tuple[str, str, str]:
 
 
 def memorisers(cases: int, seeds: int, first: int, folder: Path) -> None:
-    """Print what fresh seeds cost, and in how many of them each of two memorisers gets the verdict that its accuracy
-    falls.
-    """
+    """Print the cost of fresh seeds, and in how many of them a memoriser's accuracy falls by the test's verdict."""
     manifest = write_cases(folder / "cases", cases, seed=1, size=512, workers=2)
     bank, loaded = question_banks.load("en"), [recipe.load(name) for name in recipe.DEFAULT]
     plain = processor_time(
@@ -113,7 +111,7 @@ def memorisers(cases: int, seeds: int, first: int, folder: Path) -> None:
 
 
 def accused(one: Benchmark, fresh: Benchmark, runs: int, name: str) -> None:
-    """Simulate ``runs`` honest runs, and print in how many the test wrongly says that the model's accuracy falls.
+    """Simulate ``runs`` honest runs, and print in how many of them the test wrongly says that the accuracy falls.
 
     ``fresh`` is the fresh seed of the benchmark ``one``; ``name`` begins the printed line.
     """
@@ -124,7 +122,8 @@ def accused(one: Benchmark, fresh: Benchmark, runs: int, name: str) -> None:
         answered = fresh_pair.honest(frames[0], random, random)
         table, _ = drop_table((one, fresh), (answered(frames[0]), answered(frames[1])), PAIRS)
         count += table.filter(table["kind"] == MEAN_OF_KINDS)["verdict"][0] == FALLS
-    print(f"{name}: {count} of {runs} honest runs are said to fall ({100 * count / runs:.1f} %; target: at most 2 %)",
+    share = 100 * count / runs
+    print(f"{name}: {count} of {runs} honest runs get the verdict '{FALLS}' ({share:.1f} %; target: at most 2 %)",
           flush=True)  # fmt: skip
 
 

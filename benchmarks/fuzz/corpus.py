@@ -339,7 +339,7 @@ def reviews(folder: Path, run: Run) -> None:
 
 
 def fill(path: Path, items: dict[str, Item]) -> None:
-    """Write a verdict or an answer into every row of a sheet; the reviewer anna's differ from the others'."""
+    """Write a verdict or an answer into every row of a sheet; the reviewer anna writes others than all other people."""
     book = openpyxl.load_workbook(path)
     ours = path.name.startswith("anna")
     for tab in book.worksheets:
@@ -352,7 +352,7 @@ def fill(path: Path, items: dict[str, Item]) -> None:
 
 
 def said(titles: dict[str, int], item: Item | None, ours: bool) -> dict[str, str]:
-    """Return the texts that a reviewer writes into one row, keyed by column title."""
+    """Return the texts that a reviewer writes into one row, keyed by column title; ``ours`` is True for anna."""
     if columns.VERDICT in titles:
         return {columns.VERDICT: "accept" if ours else "reject", columns.REASON: "other", columns.COMMENT: "looked at"}
     if item is None:

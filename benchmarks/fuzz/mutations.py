@@ -1,6 +1,6 @@
-"""Random damage to files for the fuzzer: changed bytes, a changed structure, or no regular file (such as a link).
+"""Random damage to files for the fuzzer: changed bytes, a changed structure, or a link or pipe in place of the file.
 
-Every change takes the bytes and a ``random.Random`` and returns bytes; the same seed gives the same change.
+A change of bytes is a function of the bytes and a ``random.Random``; the same seed gives the same change.
 """
 
 from __future__ import annotations
@@ -135,7 +135,10 @@ def mutate_json(text: str, rng: random.Random) -> str:
 
 
 def new_text(value: Any, path: tuple[Any, ...], places: list[tuple[Any, ...]], rng: random.Random) -> str:
-    """Return a changed value for a path, as JSON text."""
+    """Return a changed value for the path ``path`` of a JSON document, as JSON text.
+
+    ``value`` is the document, and ``places`` has the paths of its values.
+    """
     old = at(value, path)
     draw = rng.random()
     if isinstance(old, dict) and draw < 0.5:

@@ -275,7 +275,7 @@ def outside(path: Path, folder: Path) -> Path:
 
 
 def heaviness(line: str) -> float:
-    """Return the relative frequency of a command; slow commands get a low one."""
+    """Return how often a command is run, relative to others; slow commands are run less often."""
     return {"report": 0.1, "audit": 0.1, "generate": 0.3, "grade": 0.4, "compare": 0.4}.get(line.split()[0], 1.0)
 
 

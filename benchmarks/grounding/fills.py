@@ -12,11 +12,11 @@ program prints, with 95 % intervals over radiographs, the share of patches that 
 
 - by the patch and a rim of 10 px of 1024;
 - by the same pixels inside the lungs only, because a chest wall in the rim reveals the position, not the lesion;
-- by a rim of 10 px around all changed pixels;
+- by all changed pixels and a rim of 10 px around them;
 - by the patch's rim before anything is filled: this is what a fill has to hide.
 
-A forest is then given statistics of whole single pictures and says which are target pictures; p is that of a test that
-exchanges the labels within each radiograph. Three pairs of pictures are compared:
+A forest then gets statistics of whole pictures, one picture at a time, and says which are target pictures. Its p-value
+comes from exchanging the two labels of each radiograph. Three pairs of pictures are compared:
 
 - target and irrelevant: the irrelevant picture still has the lesion, so the lesion itself may tell them apart;
 - the same two fills of the radiograph drawn without the lesion: only the fill can tell;
@@ -63,7 +63,11 @@ WHOLE = ("target, irrelevant", "the same fills without the lesion", "target, not
 
 @dataclass(frozen=True)
 class Lesion:
-    """A radiograph with a lesion: its lungs, the lesion and all findings, and the radiograph without the lesion."""
+    """A radiograph with a lesion.
+
+    - ``taken``: the pixels of all findings.
+    - ``twin``: the radiograph drawn without the lesion; None if there is none.
+    """
 
     name: str
     image: Gray
@@ -74,7 +78,7 @@ class Lesion:
 
 
 def phantoms(folder: Path) -> Iterator[Callable[[], Lesion]]:
-    """Yield a function that makes the lesion, for each present case of a folder with a finding in the lungs."""
+    """Yield, for each case of a folder with a finding in the lungs, a function that makes the lesion."""
     cases = {case.case_id: case for case in read_manifest(folder)}
     for case in cases.values():
         if case.present and FINDINGS[case.finding].field == "lung":
@@ -128,7 +132,7 @@ def patches(case: Lesion) -> tuple[Mask, Mask] | None:
 
 
 def both(case: Lesion, chosen: tuple[Mask, Mask], fill: Fill, image: Gray) -> list[tuple[Gray, Mask]]:
-    """Return ``image`` with the first and with the second patch filled, each with its patch."""
+    """Return two pairs of a picture and a patch: ``image`` with only this patch of ``chosen`` filled, and the patch."""
     near = Surroundings(case.lungs, ~grown(case.taken | chosen[1], scaled(BAND, image.shape)))
     return [(filled(image, one, fill, near, stream(0, case.name, label)), one)
             for one, label in zip(chosen, ("target", "irrelevant"), strict=True)]  # fmt: skip
@@ -144,9 +148,9 @@ def bands(image: Gray) -> list[npt.NDArray[np.float32]]:
 def of_patch(
     image: Gray, own: list[npt.NDArray[np.float32]], patch: Mask, reach: int, seen: Mask | None = None
 ) -> Numbers:
-    """Return statistics of a patch and its rim, without position and shape; only pixels in ``seen`` count.
+    """Return statistics of a patch and of the rim around it, which is ``reach`` px wide, without position and shape.
 
-    ``own`` has the picture's :func:`bands`.
+    Only pixels in ``seen`` count. ``own`` has the picture's :func:`bands`.
     """
     edge = cv2.morphologyEx(patch.astype(np.uint8), cv2.MORPH_GRADIENT, np.ones((5, 5), np.uint8)).astype(bool)
     core, rim, edge = (one if seen is None else one & seen for one in (patch, grown(patch, reach) & ~patch, edge))
@@ -160,7 +164,7 @@ def of_patch(
 
 
 def of_rim(image: Gray, patch: Mask, reach: int) -> Numbers:
-    """Return statistics of the rim alone."""
+    """Return statistics of the rim around a patch, which is ``reach`` px wide, without the patch."""
     rim = grown(patch, reach) & ~patch
     grey = image.astype(np.float32)
     numbers = [float(grey[rim].mean()), float(grey[rim].std()), float(skew(grey[rim]))]
@@ -178,7 +182,10 @@ def of_picture(image: Gray) -> Numbers:
 
 
 def measured(make: Callable[[], Lesion], fill: Fill) -> dict[str, tuple[Numbers, Numbers]] | None:
-    """Return a case's pair of statistics for each test, keyed by the test's name; None without :func:`patches`."""
+    """Return the statistics of a case's two pictures for each test, keyed by the test's name.
+
+    Return None for a case without :func:`patches`.
+    """
     case = make()
     chosen = patches(case)
     if chosen is None:
@@ -216,7 +223,7 @@ def classifiers() -> dict[str, Callable[[], Any]]:
 
 
 def scores(rows: list[tuple[Numbers, Numbers]], make: Callable[[], Any]) -> npt.NDArray[np.float64]:
-    """Return each patch's cross-validated probability of being the first of its pair, ``(pairs, 2)``."""
+    """Return for each picture the cross-validated probability that it is the first of its pair, ``(pairs, 2)``."""
     from sklearn.model_selection import GroupKFold
 
     table = np.nan_to_num(np.array([one for pair in rows for one in pair]))
@@ -228,14 +235,14 @@ def scores(rows: list[tuple[Numbers, Numbers]], make: Callable[[], Any]) -> npt.
 
 
 def correct(score: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the share of each pair that is classified correctly: 0, 0.5 or 1."""
+    """Return for each pair the share of its two pictures that are classified correctly: 0, 0.5 or 1."""
     return np.asarray(((score[:, 0] > 0.5).astype(float) + (score[:, 1] <= 0.5)) / 2)
 
 
 def exchanged(right: npt.NDArray[np.float64]) -> float:
-    """Return the p-value of the mean share that is classified correctly, if labels are exchanged within pairs.
+    """Return the p-value of the mean of ``right``, the shares of :func:`correct`, from exchanging labels within pairs.
 
-    The scores are kept, since a pair is scored by a classifier that did not learn from it.
+    The classifiers are not trained again, since each pair is classified by a classifier that did not learn from it.
     """
     beyond = right - 0.5
     signs = np.random.default_rng(0).choice([-1.0, 1.0], (EXCHANGES, len(right)))
@@ -243,7 +250,10 @@ def exchanged(right: npt.NDArray[np.float64]) -> float:
 
 
 def told(rows: list[tuple[Numbers, Numbers]], make: Callable[[], Any], tested: bool = False) -> str:
-    """Return, as text in percent, the share classified correctly with its interval over radiographs, and perhaps p."""
+    """Return, as text in percent, the share classified correctly with its interval over radiographs.
+
+    If ``tested`` is True, the text also has the p-value.
+    """
     right = correct(scores(rows, make))
     p = f", p = {exchanged(right):.3f}" if tested else ""
     half = 1.96 * right.std(ddof=1) / np.sqrt(len(right))

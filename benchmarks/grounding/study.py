@@ -75,7 +75,7 @@ def shown(row: dict[str, float | None], name: str) -> str:
 
 
 def without_pictures(patients: int, repeats: int) -> None:
-    """Print how often the six verdicts on the lesion are as planted, from answers alone, without a benchmark."""
+    """Simulate answers without a benchmark; print how often all six verdicts on the lesion are right."""
     right, wrong, held, of = 0, 0, Counter[str](), Counter[str]()
     for seed in range(1, repeats + 1):
         rows = planted_looks.table_of({model.name: model.rates for model in SIX}, patients, seed).to_dicts()
@@ -88,7 +88,7 @@ def without_pictures(patients: int, repeats: int) -> None:
                 held[name] += row[f"{name}_low"] - 1e-9 <= value <= row[f"{name}_high"] + 1e-9
     print(f"{patients} audited cases: all six verdicts right in {right} of {repeats} studies; a wrong one in {wrong}")
     for name, count in of.items():
-        print(f"intervals of {name} that hold the planted number: {100 * held[name] / count:.1f} % of {count}")
+        print(f"intervals of {name} that contain the known number: {100 * held[name] / count:.1f} % of {count}")
 
 
 def main(cases: int = 400, repeats: int = 100, out: str = "") -> None:
@@ -110,7 +110,7 @@ def main(cases: int = 400, repeats: int = 100, out: str = "") -> None:
         for row in table.to_dicts():
             print(f"{row['model']}: {row['looks']}; memory: {row['fresh_verdict']}; class: {row['published_class']}")
             for name, value in planted[row["model"]].items():
-                print(f"    {name}: planted {100 * value:.1f}, found {shown(row, name)}")
+                print(f"    {name}: known {100 * value:.1f}, found {shown(row, name)}")
         if out:
             build.write_report(groups(first), Path(out) / "report", overwrite=True)
         if repeats:
@@ -119,7 +119,7 @@ def main(cases: int = 400, repeats: int = 100, out: str = "") -> None:
 
 
 def again(bench: Benchmark, fresh: Benchmark, planted: dict[str, dict[str, float]], repeats: int) -> None:
-    """Repeat the study; print how often a verdict is the true one, and an interval contains the planted number."""
+    """Repeat the study; print how often verdicts are right, and how many intervals contain the known number."""
     fresh_seeds.exchange_labels = partial(exchange_labels, draws=20_000)
     looks: dict[str, Counter[str]] = {model.name: Counter() for model in SIX}
     memory: dict[str, Counter[str]] = {model.name: Counter() for model in SIX}

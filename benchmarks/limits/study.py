@@ -78,7 +78,7 @@ def main(repeats: int = 40, out: str = "", folder: str = "") -> None:
         for name, own in found(first).items():
             print(f"{name}")
             for number, (_, _, _, text) in own.items():
-                print(f"    {number}: planted {_planted(planted[name], number)}, found {text}")
+                print(f"    {number}: known {_planted(planted[name], number)}, found {text}")
         if out:
             build.write_report(groups(first), Path(out) / "report", overwrite=True)
         if repeats:
@@ -95,7 +95,7 @@ def _pixels(value: float) -> str:
 
 
 def again(bench: Benchmark, repeats: int) -> None:
-    """Print the mean number of each model over many studies, and how many intervals hold the planted number."""
+    """Print the mean of each model's numbers over many studies, and how many intervals contain the known number."""
     values: dict[tuple[str, str], list[float]] = defaultdict(list)
     held: dict[str, list[bool]] = defaultdict(list)
     truth: dict[tuple[str, str], list[float]] = defaultdict(list)
@@ -109,7 +109,7 @@ def again(bench: Benchmark, repeats: int) -> None:
                 if low is not None and high is not None and not np.isnan(low):
                     held[number.partition(",")[0]].append(low - 1e-9 <= due <= high + 1e-9)
     print(
-        f"over {repeats} studies: the planted value, and the mean of the values found (thresholds: the median "
+        f"over {repeats} studies: the known value, and the mean of the values found (thresholds: the median "
         "of those found inside the tested depths)"
     )
     for (name, number), found_ in values.items():
@@ -120,7 +120,7 @@ def again(bench: Benchmark, repeats: int) -> None:
         else:
             print(f"{name}, {number}: {100 * due:.1f} %, {100 * float(np.mean(inside)):.1f} %")
     for number, all_ in held.items():
-        print(f"intervals of {number} that hold the planted number: {100 * float(np.mean(all_)):.1f} % of {len(all_)}")
+        print(f"intervals of {number} that contain the known number: {100 * float(np.mean(all_)):.1f} % of {len(all_)}")
 
 
 if __name__ == "__main__":

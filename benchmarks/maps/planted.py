@@ -40,12 +40,17 @@ SMALLEST, CELLS = 0.1, 128
 
 
 def chance(skill: float, rank: int, lesions: int) -> float:
-    """Return the chance of pointing at a lesion; ``rank`` is its place among the lesions by size, from 0 (smallest)."""
+    """Return the probability of pointing at a lesion; ``rank`` is the lesion's rank by size, from 0 (smallest)."""
     return skill * (SMALLEST + (1 - SMALLEST) * rank / max(1, lesions - 1))
 
 
 class Lesion(NamedTuple):
-    """A point far inside a lesion (row and column, as shares), cells ``(CELLS, CELLS)`` that touch it, and its rank."""
+    """A lesion as the makers use it.
+
+    - ``middle``: a point far inside it: row and column, as shares of the picture's sides.
+    - ``near``: a mask ``(CELLS, CELLS)`` of the cells in or close to the lesion.
+    - ``rank``: its rank by size among the ``lesions`` of its finding, from 0 (smallest).
+    """
 
     middle: tuple[float, float]
     near: np.ndarray

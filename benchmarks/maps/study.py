@@ -1,9 +1,9 @@
-"""A study built like XBench on data with known effects: 300 phantoms, six planted makers, random weights by family.
+"""A study like XBench on 300 phantoms, with six makers of known effects and one of random weights for each family.
 
-The six makers of ``planted.py`` have a planted effect of lesion size, quality, domain and recognition. The makers with
+The six makers of ``planted.py`` have a known effect of lesion size, quality, domain and recognition. The makers with
 random weights are a software test: they show that every family runs, and should recognize and localize nothing. The
 maps, the tables and the page ``graded/maps.html`` stay in FOLDER. Without torch, transformers, open_clip and
-torchvision, only the planted makers take part.
+torchvision, only the six makers take part.
 
     python benchmarks/maps/study.py FOLDER [CASES]
 """
@@ -55,7 +55,7 @@ def random_makers(folder: Path) -> dict[str, Path]:
 
 
 def told(graded: Path) -> None:
-    """Print what was planted in each maker, and what the study found."""
+    """Print the known effects of each maker beside those that the study found."""
     sizes = pl.read_csv(graded / "lesion_size.csv", comment_prefix="#")
     gaps = sizes.filter(pl.col("size") == conclusions.SMALL_MINUS_LARGE)
     known = pl.read_csv(graded / "recognition.csv", comment_prefix="#").filter(pl.col("finding") == recognition.MACRO)
@@ -72,7 +72,7 @@ def told(graded: Path) -> None:
                 gap.append(sum(thirds[0]) / len(thirds[0]) - sum(thirds[1]) / len(thirds[1]))
             planted = sum(gap) / len(gap)
             is_held = row["pointing_low"] <= planted <= row["pointing_high"]
-            truth = f"; planted {planted:+.3f}: {'held' if is_held else 'NOT held'}"
+            truth = f"; known {planted:+.3f}, {'' if is_held else 'NOT '}in the interval"
         auc = known.filter(pl.col("model") == name)["recognition_auc"][0]
         ends = [row["pointing_low"], row["pointing_high"]]
         reach = "no interval" if None in ends else f"{ends[0]:+.3f} to {ends[1]:+.3f}"

@@ -1,7 +1,7 @@
 """Speed and size of a complete report in one run: tables, page and gallery of 14 models on 11,800 items.
 
-The cases and pictures of the benchmark BENCH are copied under other ids until there are enough items; a larger
-benchmark is cut after the case that completes them. Simulated models (``synthetic.py``) answer them. With
+The cases and pictures of the benchmark BENCH are copied under other ids until there are enough items; further cases
+of a larger benchmark are left out. Simulated models (``synthetic.py``) answer the items. With
 ``--browser PROGRAM`` the gallery is opened in this Chromium, and the script measures the milliseconds until a filter or
 an item is shown. Run it with ``python benchmarks/report/folder.py BENCH [--items N] [--models N] [--workers N]
 [--browser PROGRAM] [-o DIR]``.
@@ -53,7 +53,7 @@ FILTERS = (
 def copies(source: Benchmark, wanted: int, folder: Path) -> Benchmark:
     """Return a benchmark of copies of ``source``'s cases; thumbnails are in ``folder``.
 
-    The first copies have the ids of ``source``. The last case is the one that completes ``wanted`` items.
+    The first copies have the ids of ``source``. With the last case, there are at least ``wanted`` items.
     """
     assert source.answers is not None
     assert source.cases is not None
@@ -140,7 +140,7 @@ def _milliseconds(page: Any, where: str, laid_out: str) -> float:
 
 
 class Memory:
-    """Memory of this process and its workers, in MB, looked at every 50 ms; pages of libraries count once."""
+    """Memory of this process and its workers, in MB, measured every 50 ms; pages of libraries count once."""
 
     def __init__(self) -> None:
         self.peak = 0.0

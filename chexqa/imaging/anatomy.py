@@ -66,7 +66,7 @@ class Lungs:
 def grow_lungs(lungs: Lungs, lesion: Mask) -> Lungs:
     """Return the lungs, each enlarged by the 4-connected lesion components that touch it.
 
-    A part of the lung that is opaque because of a lesion still counts as lung.
+    A part of the lung that a lesion makes opaque, and that the lung mask therefore leaves out, thus counts as lung.
     """
     if not lesion.any():
         return lungs

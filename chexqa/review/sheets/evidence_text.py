@@ -24,7 +24,7 @@ UNSTABLE, NEAR, MOST, BOTH, LUNGS, PREDICTED, HARD = (
 FLAG_WORDS = {
     UNSTABLE: "slightly different masks would give another answer",
     NEAR: "a measured number is close to the threshold at which the answer changes, or the lesion touches a "
-    "place that counts as free",
+    "place that the key counts as free of it",
     MOST: "the lesion is small and fills no place up to the threshold; the place that it fills most counts",
     BOTH: "one part of the lesion touches both lungs and is counted in full for each lung",
     LUNGS: "the lungs overlap, differ much in size or are cut off; the evidence says which of these is true",
