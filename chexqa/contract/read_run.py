@@ -137,8 +137,9 @@ class Line(NamedTuple):
 class Aside(NamedTuple):
     """Summary of the lines of one log that are not turns.
 
-    ``path`` is the log, and ``lines`` the number of these lines. Three fields are about the first of them: ``first`` is
-    its number, ``why`` its problem, and ``newer`` True if it is a turn with fields that this version does not know.
+    ``path`` is the log, and ``lines`` the number of these lines. Three fields are about the first of these lines:
+    ``first`` is its number, ``why`` its problem, and ``newer`` True if it is a turn with fields that this version does
+    not know.
     """
 
     path: Path

@@ -1,7 +1,7 @@
-"""Line formats of a batch: the forms of request lines and result lines of each provider.
+"""Formats of the lines in batch files, where a line is one request or one result.
 
 ``openai`` is OpenAI's batch JSONL, which ``vllm run-batch``, Together and others also read. ``gemini`` is the JSONL of
-the Gemini API. A request has the same body in a batch and live, and the same code reads the replies.
+the Gemini API. A request in a batch has the same body as a live request, and the same code reads the replies of both.
 """
 
 from __future__ import annotations

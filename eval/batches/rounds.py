@@ -76,7 +76,7 @@ class Waiting:
 
 
 def discounted(paid: Price | None) -> Price | None:
-    """Return the batch price of a model, which is half of its live price; None if the live price is unknown."""
+    """Return a model's price in a batch: half of its live price ``paid``; None if the live price is unknown."""
     if paid is None:
         return None
     cached = paid.cached_input_per_million_usd

@@ -25,7 +25,7 @@ SCHEMA: dict[str, Any] = {
 
 
 def is_abstention(reply: str | None) -> bool:
-    """Return True if the last line with an answer is an abstention.
+    """Return True if the reply abstains in its last line that contains the word "answer".
 
     >>> is_abstention("The apex is hidden.\\nAnswer: abstain"), is_abstention("Answer: 2")
     (True, False)

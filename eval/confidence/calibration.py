@@ -1,4 +1,4 @@
-"""Calibration of stated confidences: the Brier score with its parts, and the expected calibration error.
+"""Calibration of confidences: the Brier score with its parts, and the expected calibration error.
 
 Confidences are grouped into ten bins of equal width. A bin has a mean confidence c and a share y of right answers:
 

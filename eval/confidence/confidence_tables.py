@@ -41,7 +41,7 @@ CURVE: dict[str, Any] = {
 
 
 def confidence(study: ScoredSample) -> pl.DataFrame:
-    """Return a row (:data:`SUMMARY`) for each model, protocol, estimate and level, and for all answers together."""
+    """Return a row (:data:`SUMMARY`) for each model, protocol, estimate and level, and for all levels together."""
     rows = _with_all(study)
     if not rows.height:
         return pl.DataFrame(schema=SUMMARY)
@@ -72,8 +72,8 @@ def confidence_bins(study: ScoredSample) -> pl.DataFrame:
 
 
 def confidence_curve(study: ScoredSample) -> pl.DataFrame:
-    """Return a row (:data:`CURVE`) for each distinct confidence: the share of answers kept, and the share of the kept
-    answers that is wrong.
+    """Return a row (:data:`CURVE`) for each distinct confidence: the share of answers with at least this confidence,
+    and the share of these answers that is wrong.
     """
     return in_order(_each(_stated(study), _curve_rows, CURVE))
 

@@ -100,14 +100,14 @@ def area(curve: Curve) -> float:
 
 
 class Handed(NamedTuple):
-    """Share of answers handed to a reader, and share of wrong answers among those kept (NaN if all are handed over)."""
+    """Share of answers handed to a reader, and share of wrong answers among the kept answers (NaN if none is kept)."""
 
     share: float
     errors: float
 
 
 def handed_over(confidence: Floats, right: Floats, weight: Floats, cluster: Ints) -> Handed:
-    """Return the shares if answers are handed to a reader until at most one in five of the kept answers is wrong.
+    """Return the shares after answers below a threshold of confidence are handed to a reader.
 
     All arguments have the shape ``(N,)``; an answer without a confidence (NaN) is handed over. The threshold for a
     patient's answers is chosen on other patients (five folds). It is the lowest threshold at which at most one in five

@@ -138,9 +138,9 @@ class PairTally:
         return self._place[self._patient[item_id]]
 
     def take(self, turns: Iterable[Turn]) -> None:
-        """Count answered questions, and after each patient who becomes complete, test if the rule decides.
+        """Count finished turns; whenever all questions on a patient are finished, test if the rule decides.
 
-        Each answered question must be passed only once.
+        Each finished turn must be passed only once.
         """
         for turn in turns:
             if turn.state == ERROR or turn.model not in self.rule.models:

@@ -2,8 +2,8 @@
 
 No model is asked for this analysis. A score is a weighted sum of right answers (``weights``). The discordance is the
 assumed share of items on which one of the two models is right and the other wrong. The differences on these items are
-assumed to be correlated within a patient. The standard error follows from the weights. A difference counts as detected
-if its test rejects with the wanted power.
+assumed to be correlated within a patient. The standard error follows from the weights. A difference counts as
+detectable if its test is significant with at least the wanted probability (the power).
 """
 
 from __future__ import annotations

@@ -60,9 +60,9 @@ def _few_of_each(cases: Iterable[str], groups: Mapping[str, object], limit: int)
 
 
 def share(items: Iterable[Item], part: Shard | None) -> tuple[Item, ...]:
-    """Return the items of every ``part.count``-th case in the order of ``items``, beginning with case ``part.index``.
+    """Return the items of a shard: every ``part.count``-th case, beginning with case ``part.index`` (from 1).
 
-    All items of a case are in the same shard.
+    All items of a case are in the same shard. If ``part`` is None, return all items.
     """
     rows = tuple(items)
     if part is None:

@@ -40,7 +40,7 @@ SCRIPTS = ("data.js", "replies.js", "list.js", "item.js", "main.js")
 
 
 def files(graded: Graded, background: Background | None = None) -> Iterator[tuple[str, bytes]]:
-    """Yield the path, in the report's folder, and the content of the gallery's page and of every script.
+    """Yield the gallery's page and every script, each as a pair: its path in the report's folder, and its content.
 
     The worker processes of ``background`` begin at once if there are many pictures.
     """

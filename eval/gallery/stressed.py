@@ -1,6 +1,6 @@
-"""Stressed items in the gallery: a few examples of each cell, such as ``noise-3``, with their degraded pictures.
+"""Stressed items in the gallery: a few examples of each way of stressing an item, such as ``noise-3``.
 
-Degraded pictures are not stored, so the gallery makes reduced ones for its examples.
+Degraded pictures are not stored, so this module makes the reduced pictures of its examples.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables on grounding: by model, by finding, and the cases that could not be audited."""
+"""Tables on grounding: by model, by finding, and the cases for which no altered picture was made."""
 
 from __future__ import annotations
 
@@ -95,7 +95,9 @@ def _coverage(own: pl.DataFrame, cases: pl.DataFrame) -> pl.DataFrame:
 
 
 def grounding_findings(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each model, protocol and audited finding: shares of changed answers, and net grounding."""
+    """Return a row for each model, protocol and finding with altered pictures: shares of changed answers, and net
+    grounding.
+    """
     cases = triples(answer_pairs(study))
     net: NetGrounding = net_grounding(study.sample, cases)
     table = net.cells.with_columns(
@@ -110,7 +112,7 @@ def grounding_findings(study: ScoredSample) -> pl.DataFrame:
 
 
 def not_audited(study: ScoredSample) -> pl.DataFrame:
-    """Return the number of cases that cannot be asked, for each finding, condition and reason."""
+    """Return the number of cases without an altered picture, for each finding, condition and reason."""
     left = altered_items.load(study.benchmark).not_audited or ()
     rows = pl.DataFrame(
         [(row.finding, row.condition, row.reason) for row in left],

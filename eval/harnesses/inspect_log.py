@@ -56,8 +56,8 @@ def import_log(path: Path, benchmark_folder: Path, out: Path, model: str | None 
     held = (about.get("benchmark") or {}).get("hash")
     if held != bench.hash:
         raise InputError(
-            f"{path}: this log was made with benchmark {str(held)[:8]}, but {benchmark_folder} is {bench.hash[:8]}; "
-            "give the right folder with --benchmark."
+            f"{path}: this log was made with benchmark {str(held)[:8]}, but {benchmark_folder} is benchmark "
+            f"{bench.hash[:8]}; give the right folder with --benchmark."
         )
     name = model or header.eval.model
     turns = list(_turns(path, bench, name, about))

@@ -67,7 +67,7 @@ def map_name(case_id: str, finding: str) -> str:
 
 
 def file_stem(case_id: str, finding: str) -> str:
-    """Return a case's id as the beginning of a file's name: quoted, and without the finding's name at its end."""
+    """Return a case's id as the beginning of a file's name: percent-encoded, without the finding's name at its end."""
     return quote(case_id.removesuffix(f"/{finding}"), safe=" ,()=+@")
 
 

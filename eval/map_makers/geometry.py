@@ -35,7 +35,8 @@ class Fit:
 
     - ``source``: height and width of the radiograph in pixels.
     - ``resized``: height and width after resizing, in pixels of the input.
-    - ``offset``: row and column of the input's corner in the resized radiograph; negative if the input is padded.
+    - ``offset``: row and column, in the resized radiograph, of the input's upper left corner; negative if the input is
+      padded.
     - ``side``: height and width of the input.
     """
 
@@ -53,8 +54,8 @@ class Fit:
         """Return a map ``(h, w)`` over the input as a map over the complete radiograph.
 
         A map of a stretched radiograph is returned unchanged. In all other cases the result has the radiograph's
-        proportions and :data:`PIXELS_PER_CELL` pixels for each cell. Places outside the input get the map's smallest
-        value, and the map over the padding is dropped.
+        proportions and :data:`PIXELS_PER_CELL` pixels for each cell of the map. Parts of the radiograph outside the
+        input get the map's smallest value, and the map over the padding is dropped.
         """
         grid = np.ascontiguousarray(values, np.float32)
         if self.is_stretched:

@@ -121,7 +121,7 @@ class TransformersClip:
         return pooled if self._siglip else self._model.visual_projection(pooled)
 
     def target(self) -> Target:
-        """Return the first normalization of the last block."""
+        """Return the layer for Grad-CAM: the first normalization of the last block."""
         layer = self._model.vision_model.encoder.layers[-1].layer_norm1
         return Target(layer, (self._side, self._side), 0 if self._siglip else 1)
 
@@ -229,7 +229,7 @@ class OpenClip:
         return Dense(pool(features), patches)
 
     def target(self) -> Target:
-        """Return the last stage of a ResNet, or the first normalization of a vision transformer's last block."""
+        """Return the layer for Grad-CAM: a ResNet's last stage, or the first normalization of the last block."""
         visual = self._model.visual
         if self._kind == "resnet":
             return Target(visual.layer4, None, 0)

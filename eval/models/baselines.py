@@ -128,7 +128,7 @@ class BaselineResponder:
 
     @cached_property
     def true_points(self) -> tuple[float, ...]:
-        """Return the weights with which the benchmark's recipe draws one, two or three true points for a question."""
+        """Return the weights with which the recipe draws one, two or three true points (points that mark an error)."""
         told = (recipe.get("true_points") for recipe in self.benchmark.about["recipes"])
         return tuple(next(filter(None, told), TRUE_POINTS))
 
