@@ -64,7 +64,7 @@ class AverageMaps:
 
 
 def place_on(average: Map, form: str, size: Size) -> tuple[Shape, ...]:
-    """Return the best place on an average map, in an answer form and in pixels of a picture of ``size`` (width,
+    """Return the best place on an average map, as an answer of ``form``, in pixels of a picture of ``size`` (width,
     height).
 
     A point is the middle of the highest cell. Boxes and outlines enclose the cells with at least half of the highest

@@ -1,7 +1,7 @@
 """The right place of a finding: its mask, the box around it, boxes around its areas, and the tolerance of a hit.
 
 Areas of less than 1,000 pixels (in a picture of 1024 x 1024) get no box. Areas share one box if they are less than 2 %
-of the longer side apart. A point is a hit up to 1.5 % of the longer side outside the mask.
+of the longer side apart. A point is a hit if it lies in the mask, or at most 1.5 % of the longer side away from it.
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ class Prompter:
         self._modifiers = modifiers
 
     def check(self, items: Sequence[Item]) -> None:
-        """Raise ``InputError`` for an item for which fewer examples exist than the condition asks for."""
+        """Raise ``InputError`` if there are too few examples for one of the items."""
         if self.examples is not None:
             self.examples.check(items)
 

@@ -1,8 +1,8 @@
 """Reading of an announced answer: the options that its lines name, or nothing if the options are not clear.
 
 A line is read from its beginning: one option, or options joined by commas or words such as "and". After the options,
-the line may end or continue with a remark or a reason. The line is not read if another option, a denial, or a noun that
-makes the number a count ("2 points") follows.
+the line may end or continue with a remark or a reason. The line is not read if it continues with another option, a
+denial, or a noun that makes the number a count ("2 points").
 """
 
 from __future__ import annotations

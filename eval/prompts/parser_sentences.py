@@ -39,8 +39,8 @@ _SENTENCE = 250
 
 
 def all_of(options: Options, line: str) -> Numbers | None:
-    """Return all options except "none", for "all points"; leave out those excepted, as in "all points except the blue
-    one".
+    """Return all options except "none" if a line says "all points"; leave out exceptions ("all points except the blue
+    one").
     """
     match = _ALL.match(line) if options.multi else None
     if match is None or (match[1] and _COUNTS.get(match[1], match[1]) != str(options.count - 1)):

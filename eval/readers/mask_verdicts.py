@@ -6,7 +6,7 @@ mask depends on the kind of question:
 
 - Points: the points that lie on the wrong side of the mask's outline.
 - The four pictures: the picture with the highest IoU. A lead of less than 1 % is a tie and is left out.
-- Contour evaluation: yes or no, from the sizes of errors in the recipe.
+- Contour evaluation: yes if the outline shown has a major error (:func:`is_major`).
 - Attributes: the option that the recipe's rules give.
 - Grid: the cell that the mask covers most.
 - Detection: yes for a mask, no for an empty one. Detection counts only if at least one of the two readers calls a
@@ -314,10 +314,10 @@ def _by_pictures(plan: ContourPlan, key_mask: Mask, other: Mask) -> bool | None:
 
 
 def is_major(shown: Mask, truth: Mask, recipe: PerceptionRecipe) -> bool:
-    """Return True if outline and lesion differ in a connected part that has at least the size of the smallest error.
+    """Return True if an outline has a major error: a connected part in which it differs from the lesion.
 
-    The recipe gives the size of the smallest error as a share of the lesion's area. Rims thinner than half the recipe's
-    smallest depth are removed first.
+    The part must be at least as large as the recipe's smallest error, which is a share of the lesion's area. Rims
+    thinner than half the recipe's smallest depth are removed first.
     """
     least = recipe.deformation.min_share * np.count_nonzero(truth)
     kernel = disc(max(1.0, recipe.deformation.min_depth * max(shown.shape) / 4))

@@ -155,7 +155,7 @@ def calibration(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def kept(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw the share of wrong answers among the most confident answers, against the share of answers that these are."""
+    """Draw the share of wrong answers among the most confident x % of the answers, against x."""
     lines = _lines(table, order, "kept_share", "share_wrong")
     return _curves(lines, "answers kept, surest first, %", "wrong answers among them, %") if lines else None
 

@@ -163,7 +163,9 @@ def text_tokens(messages: Sequence[Message]) -> int:
 
 
 def estimate(load: Work, model: Model, price: Price | None, reply_tokens: int | None, cached: bool) -> Estimate:
-    """Return the estimate for one model; ``reply_tokens``, if given, replaces the registry's."""
+    """Return the estimate for one model; ``reply_tokens``, if given, replaces the value in the registry, and ``cached``
+    assumes a prefix cache.
+    """
     tokens = cache(lambda size: image_tokens(model.image_tokens, size))
     known = model.image_tokens is not None or not load.images
     reply = model.decoding.get("max_tokens")

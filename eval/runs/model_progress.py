@@ -38,9 +38,7 @@ class Answerers:
             (self._others if turn.fell_back else self._names)[turn.provider_model] += 1
 
     def remark(self) -> str | None:
-        """Return a sentence if another model, or more than one model, answered according to the server; otherwise
-        None.
-        """
+        """Return a sentence if the server says that another model, or more than one model, answered; otherwise None."""
         if self._others:
             answers = plural(self._others.total(), "answer")
             return f"A proxy gave {answers} from another model than the one asked: {_named(self._others)}."

@@ -86,8 +86,8 @@ class Graded:
     - ``changed``: the turns that the current parser reads differently from their logs
       (``chexqa.eval.scoring.rereading.COLUMNS``); None if the stored readings were used.
     - ``on``: the run (a reader study or a run named by the user) to whose cases the grades are limited; None for all.
-    - ``reviewed``: ``chexqa.eval.readers.reviewed.COLUMNS``; None without a reviewed sample.
-    - ``second``: ``chexqa.eval.readers.second_reader.COLUMNS``; None without the masks of a second reader.
+    - ``reviewed``: the sample of reviewed items (``chexqa.eval.readers.reviewed.COLUMNS``), or None.
+    - ``second``: the answers by a second reader's masks (``chexqa.eval.readers.second_reader.COLUMNS``), or None.
     - ``fresh``: the drop of each model from the benchmark to a fresh seed of it
       (``chexqa.eval.tables.fresh_seeds.MODEL_DROPS``); None if no run on a fresh seed was given.
     - ``margin``: models are called alike if their scores differ by less than this fraction.

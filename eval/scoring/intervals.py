@@ -4,7 +4,7 @@ A score is a ratio of sums over clusters (patients), or a weighted sum of such r
 
 - Share: Wilson's interval on the effective number of answers, which is their number divided by the design effect. The
   design effect is a weighted mean of its estimate (at least 0.7) and its largest possible value (all answers of a
-  patient alike). The weights are the number of the rarer answers and 1, so a share of 0 or 1 has an interval.
+  patient alike). Their weights are the number of the rarer answers, and 1; so a share of 0 or 1 has an interval.
 - Sum of shares with positive weights (means of kinds, levels and findings; scores corrected for chance): Wilson's
   interval on the scale from all wrong to all right, with the variance of the sum over patients.
 - Mean of values that are not answers (overlaps, contrasts): a t interval; for values from 0 to 1, Wilson's interval.
@@ -80,14 +80,14 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class Makeup:
-    """Terms of M composite scores, each ``best - scale * (share of wrong answers)``; every field has the shape
-    ``(M,)``.
+    """Values ``(M,)`` from which Wilson's intervals of M scores follow; a score is ``best - scale * (share wrong)``.
 
     - ``best``: score if all answers are right; NaN for a score that is not made of shares.
     - ``scale``: distance from ``best`` to the score if all answers are wrong.
     - ``variance``, ``least``: variance of the score over clusters, and the smallest value to use for this variance.
     - ``rarer``: number of the rarer answers (right or wrong), summed over the shares.
-    - ``alike``: variance of the score if all answers of a cluster were alike, per unit of p (1 - p).
+    - ``alike``: variance of the score if all answers of a cluster were alike, divided by p (1 - p) with the share p
+      right.
     - ``alike_squares``: sum over the shares of (a share's part of ``alike``) squared / (the share's degrees of
       freedom).
     """

@@ -135,13 +135,12 @@ def _keyed_yes(benchmark: Benchmark) -> pl.Expr:
 
 
 def strata(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Return the rows that count in corrected scores, with the column :data:`STRATUM`; ``by`` names the columns of
-    groups.
+    """Return the rows that count in scores corrected for chance, with the column :data:`STRATUM`.
 
     A corrected score of a kind is the unweighted mean over its strata. A yes/no kind has two strata for each finding:
     the items whose key is yes, and those whose key is no. Its score is therefore the mean over findings of sensitivity
-    + specificity - 1, which is 0 for every constant answer. If a finding lacks items of one key in a group, it is left
-    out of that group. Other kinds have one stratum.
+    + specificity - 1, which is 0 for every constant answer. Other kinds have one stratum. ``by`` names the columns that
+    form groups; a finding is left out of a group in which all its keys are yes, or all are no.
     """
     yes = pl.col(YES)
     both = yes.n_unique().over([*by, "kind", "finding"]) == 2

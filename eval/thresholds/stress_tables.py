@@ -29,7 +29,7 @@ def stress(study: ScoredSample) -> pl.DataFrame:
 
     Columns: ``model, protocol, stress, items, patients, accuracy_original, accuracy_stressed``. Two columns have
     intervals: ``change`` (stressed minus original, on the same items) and ``flips`` (share of answers that differ from
-    those to the originals).
+    the answer to the original).
     """
     return _summed(study, ["stress"])
 

@@ -37,9 +37,9 @@ class AttributeRules:
 
     Areas are divided by the square of the picture's longer side, and distances by this side.
 
-    - ``involved_share``: the least covered share of an involved region.
+    - ``involved_share``: the share of a region that a lesion must cover to involve it.
     - ``clear_distance``: the least distance of a lesion from a region that is clearly free (rule ``union``).
-    - ``lung_share``: the least covered share of a lung that counts for severity and comparison.
+    - ``lung_share``: the share of a lung that a component must cover to count for severity and comparison.
     - ``severity_cuts``: covered shares of a lung that separate the grades of severity.
     - ``larger_ratio``: the least ratio of the two sides at which one side counts as larger.
     """

@@ -176,7 +176,7 @@ def _power(mass: Mass, times: int) -> Mass:
 def interval(right: float, count: int, looks: int = 1) -> tuple[float, float]:
     """Return Wilson's 95 % interval of a share, corrected for ``looks`` simultaneous intervals (Bonferroni).
 
-    The interval of no answers is 0 to 1.
+    If there are no answers, the interval is 0 to 1.
 
     >>> low, high = interval(5, 10)
     >>> round(low, 3), round(high, 3)

@@ -1,8 +1,8 @@
 """Measures of a drawn picture that need no anatomy: the shape of the outline and the places of the points.
 
-All measures are read from the pictures. A radiograph is grey, so cyan pixels are the outline; the line's opacity can be
-computed exactly. Lengths are fractions of the picture's longer side and areas fractions of its square, so that pictures
-of any size compare. A picture without an outline has no measures.
+All measures are read from the pictures. A radiograph is grey, so the cyan pixels are the outline. Lengths are fractions
+of the picture's longer side, and areas are fractions of its square, so pictures of all sizes can be compared. A picture
+without an outline has no measures.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measures of a picture's file, and of its pixels outside the drawing, which need no anatomy.
+"""Measures of a picture that need no anatomy: of its file, and of its pixels outside the drawing.
 
 The measures of a file are its length, its parts (the chunks of a PNG), and contents other than pixels. The ground of a
 picture is the area away from the coloured drawing. In a correct overlay the ground equals the radiograph, pixel by

@@ -125,7 +125,7 @@ def artefacts_of_items() -> list[str]:
 
 @dataclass(frozen=True)
 class Choice:
-    """Candidates of one item; ``right`` marks the right ones, ``features`` maps a name to the candidates' values.
+    """Candidates of one item; ``right`` marks the right candidates, ``features`` maps a name to the candidates' values.
 
     ``room`` has measures that tell how much room the item's lesion leaves for edits.
     """

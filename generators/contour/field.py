@@ -16,8 +16,8 @@ Mask = npt.NDArray[np.bool_]
 def allowed_field(loaded: LoadedCase) -> Mask | str:
     """Return the pixels ``(H, W)`` that an outline may cover, or the reason why these pixels are unknown.
 
-    For lung findings these are the pixels of the lungs, grown by the lesion, without the heart. For other findings all
-    pixels are allowed. Pixels of the optimal mask are always allowed.
+    For lung findings, the pixels of the lungs without the heart are allowed, and for other findings all pixels. Pixels
+    of the lesion are always allowed.
     """
     assert loaded.lesion is not None, "only a case with a lesion has a field"
     lungs = [lung for lung in (loaded.right_lung, loaded.left_lung) if lung is not None]

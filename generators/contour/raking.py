@@ -1,4 +1,4 @@
-"""Raking: weights of random draws by which each level of a measured property is drawn with its intended share."""
+"""Raking: weights for random draws, so that each level of a measured property is drawn as often as intended."""
 
 from __future__ import annotations
 

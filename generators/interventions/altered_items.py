@@ -232,7 +232,8 @@ def write(folder: Path, rows: Iterable[Record]) -> tuple[Record, set[str]]:
 
 
 def carry(bench: Benchmark, folder: Path, kept: Set[str]) -> Record:
-    """Write the altered versions of the items in ``kept``, with their pictures, into the folder of a new version.
+    """Write the altered versions of the items in ``kept``, with their pictures, into the folder of a new version of the
+    benchmark.
 
     Return the field ``interventions`` of the new ``benchmark.json``. Raise ``InputError`` if a file is missing or was
     changed.

@@ -54,7 +54,7 @@ class GridSurvey:
 
 @dataclass(frozen=True)
 class PlacesSurvey:
-    """Names of the questions on places that a case gets, and the share of the lungs' pixels that count as a hit.
+    """Names of the questions on places that a case gets, and the share of the lungs in which a point is a hit.
 
     ``hit_share`` is 0 for a case without the finding or without lungs.
     """

@@ -54,7 +54,7 @@ class Outlines:
 
     @cached_property
     def pointed(self) -> Picture:
-        """Return the radiograph with the outline that the questions show and the coloured points."""
+        """Return the radiograph with the coloured points, and with the outline that the questions show."""
         assert self.case.perception is not None
         palette = self.case.perception.points.palette
         points = [

@@ -60,12 +60,12 @@ def kinds_of_present(present: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str
 
 
 def with_place_kinds(survey: Survey, of_present: Mapping[str, set[str]]) -> Survey:
-    """Remove from an absent case's survey the kinds of question on places that no case with the finding gets.
+    """Remove the kinds of question on places that no case with the finding gets from the survey of a case without it.
 
-    A case with the finding may lack a kind: if masks are boxes, no case with the finding is asked for an outline. If
-    absent cases were asked for an outline, "nowhere" would always be right. The heart's width is never removed, because
-    every case has a heart. Surveys of cases with the finding are returned unchanged. ``of_present`` has the kinds,
-    keyed by finding.
+    For example, if all masks are boxes, no case with the finding is asked for an outline. If a case without the finding
+    were asked for an outline, "nowhere" would always be right. The heart's width is never removed, because every case
+    has a heart. Surveys of cases with the finding are returned unchanged. ``of_present`` has the kinds, keyed by
+    finding.
     """
     if survey.places is None or survey.present:
         return survey
