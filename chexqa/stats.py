@@ -1,6 +1,6 @@
 """Statistical rules that several packages share: clusters, Wilson's interval, Holm's correction, resampling.
 
-The functions take and return arrays; they do not depend on items or models.
+The functions depend on neither items nor models.
 """
 
 from __future__ import annotations

@@ -25,7 +25,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "readers.md"
 
 
 def studies(random: np.random.Generator, count: int, readers: int, cases: int, setting: str) -> Analysis:
-    """Simulate ``count`` studies in which the model is as good as the mean reader; return the analysis of each."""
+    """Simulate ``count`` studies in which the model is as good as the mean reader; return the analysis of each.
+
+    ``setting`` is a name in :data:`SETTINGS`.
+    """
     spread, hard, mean = SETTINGS[setting]
     fixed = 1 + hard**2
     case = hard * random.standard_normal((count, 1, cases))

@@ -33,7 +33,13 @@ def studies() -> dict[str, list[Weights]]:
 
 
 def ends(people: list[Weights], difference: float, discordance: float, target: str, runs: int) -> np.ndarray:
-    """Return for each simulated run the number of patients after which it decides, or 0 if it never decides."""
+    """Return for each simulated run the number of patients after which it decides, or 0 if it never decides.
+
+    - ``people``: a design of :func:`studies`.
+    - ``difference``: the true difference of the two models.
+    - ``discordance``: the share of items that only one of the models answers right.
+    - ``target``: ``population`` or ``benchmark``, as in the option ``--target``.
+    """
     random = np.random.default_rng([len(people), round(1000 * difference), round(1000 * discordance)])
     assumed, found = Assumptions(discordance=discordance), []
     for start in range(0, runs, AT_ONCE):

@@ -54,9 +54,9 @@ def processor_time(work: Callable[[], object]) -> float:
 
 
 def knows_radiographs(bench: Benchmark, seed: int) -> fresh_pair.Reply:
-    """Return a model that gives an item the key of the item in ``bench`` with the same radiograph, finding and kind.
+    """Return a model that answers an item by the key of an item in ``bench`` with equal radiograph, finding and kind.
 
-    It guesses where ``bench`` has no such item, or where that key does not fit the options.
+    The model guesses if ``bench`` has no such item, or if the key does not fit the options.
     """
     assert bench.answers is not None
     known = {about(item): bench.answers[item.item_id].answer for item in bench.items}

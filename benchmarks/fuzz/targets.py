@@ -1,6 +1,6 @@
 """Targets of the fuzzer: for each kind of file, the folders to copy, the files to damage, and the commands to run.
 
-One of a target's command lines is drawn; ``;`` separates successive commands.
+A try runs one of a target's command lines, chosen at random; ``;`` separates the successive commands of a line.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def environment(folder: Path) -> None:
 
 
 def run(args: list[str], folder: Path, printed: Path, real: bool = False) -> Done:
-    """Run one command line in ``folder`` and watch it; its output goes to the file ``printed``."""
+    """Run a command line in ``folder``, in a fork or (``real``) a new interpreter; write its output to ``printed``."""
     begun = time.monotonic()
     pid = os.fork()
     if pid == 0:
@@ -113,7 +113,7 @@ def judge(code: int, megabytes: int, output: str) -> str:
 
 
 def child(action: Callable[[], int], folder: Path, printed: Path, program: list[str] | None) -> None:
-    """Run the command in the forked child process, which then exits; never return."""
+    """Run ``program`` or, if that is None, ``action`` in the forked child process, which then exits; never return."""
     os.setsid()
     os.chdir(folder)
     environment(folder.parent)

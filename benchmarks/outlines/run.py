@@ -1,11 +1,11 @@
 """Shortcut test of the question that offers four outlines: can a random forest find the right one without the
 radiograph?
 
-An audit of a benchmark has only a few hundred items of this kind. Here thousands are drawn without radiographs, several
-per second. The random forest gets the audit's measures of the four outlines. It is trained on the items of the file
-TRAIN and tested on those of the file TEST. The phantoms of TEST have another seed. A real outline of TEST is answered
-by a forest that was trained without the outlines of its radiograph. The interval comes from drawing radiographs with
-replacement.
+An audit of a benchmark has only a few hundred items of this kind. This script draws thousands of items without
+radiographs, several per second. The random forest gets the audit's measures of the four outlines. It is trained on the
+items of the file TRAIN and tested on those of the file TEST. The phantoms of TEST have another seed. A real outline of
+TEST is answered by a forest that was trained without the outlines of its radiograph. The interval comes from drawing
+radiographs with replacement.
 
     python benchmarks/outlines/run.py draw TRAIN --seed 1 --phantoms 3000 --real DATA
     python benchmarks/outlines/run.py draw TEST --seed 2 --phantoms 5000 --real DATA --plans 5
@@ -144,7 +144,7 @@ def measured(lesion: Lesion, plan: ContourPlan, shown: Outline, *purpose: object
 
 
 def drawn(lesion: Lesion, recipe: PerceptionRecipe, seed: int, number: int) -> dict[str, Any] | None:
-    """Draw one item and return it as a record; return None if no item can be drawn for the lesion."""
+    """Draw item ``number`` of a lesion and return it as a record; return None if no item can be drawn."""
     purpose = seed, "outlines", lesion.radiograph, lesion.finding, number
     plan = draw_plan(lesion.mask, lesion.field, recipe.deformation, recipe.points, stream(*purpose))
     if isinstance(plan, str):

@@ -240,7 +240,7 @@ def use(bench: Path, sheets: Path) -> None:
 
 
 def opened_by_chromium(page: Path) -> str:
-    """Open a page in Chromium; return a sentence with the seconds until the first row and from there to the next."""
+    """Open a page in Chromium; return a sentence with the seconds to show the first row, and then the second row."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as started:

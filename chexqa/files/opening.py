@@ -159,7 +159,8 @@ def move_into_place(temporary: Path, path: Path) -> None:
 def open_own(path: Path, flags: int = 0) -> int:
     """Open one of chexqa's own locks or logs for reading and writing, creating a missing file; return the descriptor.
 
-    Raises ``InputError`` for a pipe, a device or a link. Writing through a link would change the file it leads to.
+    ``flags`` are further flags for ``os.open``. Raises ``InputError`` for a pipe, a device or a link. Writing through a
+    link would change the file it leads to.
     """
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | flags | _QUIET | _NO_LINK, 0o644)

@@ -243,7 +243,7 @@ def _checked_counts(rle: Mapping[str, Any], where: str) -> npt.NDArray[np.int64]
     if counts.sum() != height * width:
         raise InputError(
             f"{where}: the mask's runs add up to {counts.sum():,} pixels, but its size {height} x {width} has "
-            f"{height * width:,}; size is [height, width]."
+            f"{height * width:,}; size must be [height, width]."
         )
     return counts
 

@@ -66,7 +66,8 @@ def read_radiograph(path: Path) -> Gray:
     if min(image.shape) < MIN_SIDE:
         height, width = image.shape
         raise InputError(
-            f"{path}: the picture has only {width} x {height} px, but each side needs {MIN_SIDE}; give another file."
+            f"{path}: the picture has only {width} x {height} px, but each side needs at least {MIN_SIDE}; give "
+            "another file."
         )
     if image.min() == image.max():
         raise InputError(f"{path}: every pixel has the same value, so it is not a radiograph; give another file.")

@@ -54,7 +54,12 @@ class Column(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Record set of the metadata: its name, its files (paths relative to the metadata), their format, its columns."""
+    """Record set of the metadata.
+
+    - ``files``: paths relative to the metadata.
+    - ``form``: the format of the files.
+    - ``key``: the column that identifies a row.
+    """
 
     name: str
     files: tuple[str, ...]

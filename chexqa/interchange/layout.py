@@ -63,7 +63,7 @@ def path_of(entry: Record) -> Path:
 
 
 def asked(entry: Record, kind: str) -> Record | None:
-    """Return a case's question of the kind ``kind`` with options and answer; None if the case has none."""
+    """Return a case's question of the kind ``kind`` with options and answer; None if the case has no such question."""
     contour, attributes = entry.get("contour_qa") or {}, entry.get("attribute_extraction_qa") or {}
     part: Any
     if kind == "detection":

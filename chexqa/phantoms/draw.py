@@ -86,7 +86,10 @@ def check_size(size: int) -> None:
 
 
 def plan_lesion(patient: Patient, small: Frame, finding: str) -> LesionPlan:
-    """Plan a lesion of ``finding`` in this patient, again and again until it is neither too small nor too large."""
+    """Plan a lesion of ``finding`` in this patient, again and again until it is neither too small nor too large.
+
+    ``small`` is the patient's coordinate system in the small picture on which lesions are planned.
+    """
     if finding in _OF_OUTLINES:
         return LesionPlan(_OF_OUTLINES[finding](patient.stream("lesion", finding, 0)))
     x, y = small.grid()

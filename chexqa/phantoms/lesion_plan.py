@@ -28,15 +28,18 @@ class PleuralAir:
 class LesionPlan:
     """Plan of one lesion.
 
-    ``change`` is the lesion's effect on the outlines of the body. ``field`` is the lesion's shape on the small picture,
-    with values 0..1; it is None if only outlines change. ``density`` is the attenuation where the field is 1.
+    - ``change``: the lesion's effect on the outlines of the body.
+    - ``field``: the lesion's shape on the small picture, with values 0..1; None if only outlines change.
+    - ``density``: the attenuation where the field is 1.
+    - ``fine``: a function that draws thin details on the full picture, with values 0..0.4 of the lesion's peak, if any.
+    - ``pleural``: the air of a pneumothorax, which removes attenuation; None for all other findings.
     """
 
     change: Change
     field: Field | None = None
     density: float = 0.0
-    fine: Callable[[Frame], Field] | None = None  # draws thin details at full size; values 0..0.4 of the peak
-    pleural: PleuralAir | None = None  # if given, the field is air and removes attenuation
+    fine: Callable[[Frame], Field] | None = None
+    pleural: PleuralAir | None = None
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,8 @@ class Canvas:
     def blob(self, x: float, y: float, wide: float, tall: float, ragged: float, angle: float = 0.0) -> Field:
         """Return a field of a ragged ellipse: 1 at its centre, 0 on its border, negative outside.
 
-        ``x``, ``wide`` and ``tall`` are in body units. ``y`` is a fraction of the lung's height.
+        ``x``, ``wide`` and ``tall`` are in body units. ``y`` is a fraction of the lung's height. ``ragged`` is the
+        unevenness of the border; 0 gives a smooth ellipse.
         """
         dx, dy = self.x - np.float32(x), (self.y - np.float32(y)) * np.float32(self.patient.lung_height)
         c, s = np.float32(np.cos(angle)), np.float32(np.sin(angle))

@@ -36,15 +36,19 @@ _WAVE = 0.05  # size of the waves in an uneven outline, as a share of its radius
 
 @dataclass(frozen=True)
 class Widening:
-    """Widening of the mediastinum, by ``right`` and ``left`` body units; greatest at the height ``centre``
-    (fraction).
+    """Widening of the mediastinum.
+
+    - ``right``, ``left``: the largest widening on each side, in body units.
+    - ``centre``: the height (fraction) at which the widening is largest.
+    - ``reach``: the extent of the widening upwards and downwards from the centre (fraction).
+    - ``waves``: the unevenness of the border.
     """
 
     right: float
     left: float
     centre: float
-    reach: float  # extent up and down from the centre (fraction)
-    waves: tuple[float, ...]  # unevenness of the border
+    reach: float
+    waves: tuple[float, ...]
 
 
 @dataclass(frozen=True)

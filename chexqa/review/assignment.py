@@ -107,10 +107,10 @@ def spread(works: Iterable[Work], seed: int, purpose: str) -> list[Work]:
 
 
 def read_cases(path: Path) -> list[tuple[str, ...]]:
-    """Read a file that lists cases; return for each case a tuple of the ids that may identify it.
+    """Read a file that lists cases; return for each case a tuple of its ids.
 
-    The file has one id per line, or is JSON Lines with the fields ``case_id`` and, optionally, ``source_case_id``. The
-    file ``mask_review.jsonl`` of a new version is one example.
+    The file has one id per line, or is JSON Lines with the fields ``case_id`` and, optionally, ``source_case_id`` (two
+    ids of one case). The file ``mask_review.jsonl`` of a new version is one example.
     """
     found: list[tuple[str, ...]] = []
     for number, line in enumerate(read_text(path).splitlines(), start=1):

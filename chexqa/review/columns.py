@@ -254,7 +254,10 @@ def sheet_name(reviewer: str, kind: SheetKind, with_blind: bool) -> str:
 
 
 def sheet_folder(reviewer: str, kind: SheetKind, with_blind: bool) -> str:
-    """Return the name of a sheet's folder; a sheet that shows answers to blind questions has a separate folder."""
+    """Return the name of a sheet's folder; arguments as for :func:`sheet_name`.
+
+    Proposals that are shown after the same questions were asked blind are in a separate folder.
+    """
     if kind in ("training", "repeat"):
         return sheet_name(reviewer, kind, with_blind)
     return f"{reviewer}-2" if kind == "items" and with_blind else reviewer

@@ -224,9 +224,9 @@ def frame_of(mask: Path, picture: Path) -> dict[str, str]:
 
 
 def structures(places: Places, root: Path, name: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the paths of the masks in the folder ``root/name``, keyed by name: lungs and heart, and findings.
+    """Return two dictionaries with the paths of masks in the folder ``root/name``: of lungs and heart, and of findings.
 
-    The two dictionaries are empty if the folder is missing. Raises ``InputError`` for a file that is not a PNG, and for
+    Both dictionaries are empty if the folder is missing. Raises ``InputError`` for a file that is not a PNG, and for
     a file name that is neither a structure nor a finding.
     """
     folder = root / name

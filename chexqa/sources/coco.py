@@ -71,8 +71,8 @@ def _source(entry: Record, where: str) -> Record:
         height, width = map(int, shape["size"])  # JSON Schema accepts 48.0 as an integer
         if height * width > MAX_PIXELS:
             raise InputError(
-                f"{where}: its run lengths are for {width} x {height} px, more than {MAX_PIXELS:,} pixels; leave it "
-                "out."
+                f"{where}: its run lengths are for {width} x {height} px, more than {MAX_PIXELS:,} pixels; leave "
+                "this annotation out."
             )
         counts = shape["counts"]
         return {"size": [height, width], "counts": counts if isinstance(counts, str) else [int(one) for one in counts]}

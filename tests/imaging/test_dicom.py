@@ -305,7 +305,7 @@ BAD: dict[str, tuple[Callable[[], Dataset], str]] = {
     "deflated": (deflated, "compresses the whole file"),
     "a film": (unknown, "cannot be read; save the file in another transfer syntax"),
     "one value": (lambda: picture(RAMP * 0), "every pixel has the same value"),
-    "tiny": (lambda: picture(RAMP[:9, :9] * 30), "9 x 9 px, but each side needs 32; give another file"),
+    "tiny": (lambda: picture(RAMP[:9, :9] * 30), "9 x 9 px, but each side needs at least 32; give another file"),
 }  # fmt: skip
 
 

@@ -176,7 +176,7 @@ def bad_files() -> dict[str, tuple[bytes, str]]:
         "animated": (coded(gray, "PNG", save_all=True, append_images=[noise.resize(gray.size)]), "animated"),
         "bomb": (png_header(30_000, 30_000), "more than 64,000,000 pixels"),
         "large": (png_header(9_000, 9_000), "9000 x 9000 px has more than 64,000,000 pixels"),
-        "tiny": (coded(gray.resize((20, 400)), "PNG"), "20 x 400 px, but each side needs 32"),
+        "tiny": (coded(gray.resize((20, 400)), "PNG"), "20 x 400 px, but each side needs at least 32"),
         "black": (coded(Image.new("L", (64, 64)), "PNG"), "every pixel has the same value"),
         "flat deep": (
             coded(Image.fromarray(np.full((64, 64), 700, np.uint16)), "PNG"),

@@ -19,7 +19,8 @@ class SheetStatus:
     """Progress of one reviewer's sheet.
 
     ``said`` has the number of finished rows for each verdict, keyed by its word; a row that asks for an answer counts
-    as "answered" or "cannot tell". ``newest`` is the time of the last import, if there was one.
+    as "answered" or "cannot tell". ``minutes`` is the time spent on the rows, if it is known. ``newest`` is the time of
+    the last import, if there was one.
     """
 
     sheet: str

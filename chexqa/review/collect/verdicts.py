@@ -210,7 +210,9 @@ def load_batch(path: Path) -> Batch:
         check_name(name, str(path))
     for file in (sheet["file"] for sheet in about["sheets"]):
         if PurePosixPath(file).is_absolute() or ".." in PurePosixPath(file).parts:
-            raise InputError(f"{path}: the sheet '{file}' is outside this folder; give a path below it.")
+            raise InputError(
+                f"{path}: the sheet '{file}' is outside the folder of this file; give a path below that folder."
+            )
     return Batch(path, about)
 
 
@@ -304,7 +306,7 @@ def _is_on(verdict: Verdict, loaded: Benchmark, item_id: str) -> bool:
 
 
 def seen_in(loaded: Benchmark, verdict: Verdict, item_id: str) -> str:
-    """Return the hash of the content that this benchmark shows a reviewer for the verdict's item."""
+    """Return the hash of what a row on the item ``item_id`` of this benchmark shows, in a sheet like the verdict's."""
     item = loaded.item[item_id]
     if verdict.asks_answer:
         return question_seen(item)

@@ -64,7 +64,7 @@ def adjudicate_masks(
     check_same(rows, bench if bench is not None else ManifestMasks(path, image_root))
     disputed = _disputed(rows)
     if not disputed:
-        raise InputError(f"{path}: reviewers disagree on none of its masks, so there is nothing to adjudicate.")
+        raise InputError(f"{path}: none of its masks is disputed, so there is nothing to adjudicate.")
     source, subjects = mask_source(path, image_root)
     own = [subject for subject in subjects if columns.mask_row_id(subject.case_id) in disputed]
     _check_third(adjudicator, own, disputed)

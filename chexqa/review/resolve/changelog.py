@@ -22,7 +22,13 @@ def entry(
     version: str, before: Benchmark, statuses: Mapping[str, int], changes: Iterable[Record], about: Record, lost: int,
     readers: int,
 ) -> str:  # fmt: skip
-    """Return the text on one version: the number of items judged, the results, and the number of cases that remain."""
+    """Return the text on one version: the number of items judged, the results, and the number of cases that remain.
+
+    - ``before``: the benchmark that was reviewed; ``about``: the new version's ``benchmark.json``.
+    - ``statuses``: the number of items in each status.
+    - ``changes``: records of the schema ``review_change``.
+    - ``lost``: the number of cases that lost their perception items; ``readers``: the number of reviewers.
+    """
     rows = list(changes)
     judged = sum(count for status, count in statuses.items() if status != UNREVIEWED)
     decided = ", ".join(f"{statuses[status]:,} {status}" for status in STATUSES if statuses.get(status))

@@ -164,7 +164,8 @@ def units_of(
 ) -> list[Unit]:
     """Return the rated units of one item, with each reader's rating as a code.
 
-    Return no units for a grid item whose key has no cell.
+    ``answers`` has each reader's answer; ``scales`` is the result of :func:`scales_of`. A grid item whose key has no
+    cell gives no units.
     """
     item = place.item
     assert item is not None, "answers are given to items"

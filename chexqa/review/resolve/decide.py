@@ -34,7 +34,13 @@ READERS_TO_REMOVE = 2
 
 @dataclass(frozen=True)
 class Vote:
-    """One reviewer's vote on an item: the verdict that counts, and the answer given before seeing the proposal."""
+    """One reviewer's vote on an item.
+
+    - ``verdict``, ``answer``, ``reason``: the verdict that counts, its corrected answer and its reason.
+    - ``blind_answer``: the answer given before the reviewer saw the proposal.
+    - ``seen``: True if the verdict is on the proposal; False if it follows from the blind answer.
+    - ``rules``: True if the reviewer is an adjudicator.
+    """
 
     reviewer: str
     verdict: str

@@ -67,7 +67,7 @@ class Content(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Place of a sheet or of one of its parts: the file in the export's folder, and the part as in :class:`Content`."""
+    """File of a sheet or of one of its parts: its path in the export's folder, and the part as in :class:`Content`."""
 
     file: str
     part: tuple[int, int] = (1, 1)

@@ -73,7 +73,7 @@ def item_panel(bench: Benchmark, item: Item) -> Panel | None:
 
 
 def place_strokes(bench: Benchmark, item: Item, told: Told, with_key: bool) -> list[Stroke]:
-    """Return the lines that show the key's place and the answered places over an item's radiograph.
+    """Return the lines that show the key's place and the answered places ``told`` over an item's radiograph.
 
     If ``with_key`` is False, as for the proposal "nowhere", the key's place is left out.
     """
@@ -85,7 +85,7 @@ def place_strokes(bench: Benchmark, item: Item, told: Told, with_key: bool) -> l
 
 
 def place_panel(bench: Benchmark, item: Item, told: Told, with_key: bool) -> Image:
-    """Return the radiograph with the key's place and the answered places, and with a legend if there are answers."""
+    """Return the radiograph with the lines of :func:`place_strokes`, and with a legend if there are answers."""
     picture = painted(_rgb(_read(bench, item.alone_images[0].image)), place_strokes(bench, item, told, with_key))
     key = [(KEY_RGB, KEY)] if with_key else []
     answers = [(who.rgb, f"{who.letter}  {legend_text(who, turn)}") for who, turn in told]

@@ -168,7 +168,8 @@ def write_workbook(
 ) -> None:
     """Write one workbook.
 
-    ``viewer``: the name of the HTML viewer beside it. ``advance`` is called once per row.
+    ``picture`` returns the picture of a row. ``viewer`` is the name of the HTML viewer beside the workbook. ``advance``
+    is called once per row.
     """
     workbook = xlsxwriter.Workbook(str(path), _WORKBOOK)
     formats = _Formats(workbook)

@@ -77,7 +77,7 @@ class Design:
 def check_study(wish: StudyWish) -> None:
     """Raise ``InputError`` for options that cannot be fulfilled."""
     if wish.training < 0:
-        raise InputError(f"--training {wish.training}: give a number of cases from 0.")
+        raise InputError(f"--training {wish.training}: give a number of cases, at least 0.")
     if not 0 <= wish.repeat <= 1:
         raise InputError(f"--repeat {wish.repeat:g}: give a share of the items from 0 (none) to 1.")
     if not wish.rule.strip():
