@@ -37,9 +37,9 @@ def places(study: ScoredSample) -> pl.DataFrame:
     - ``model, protocol, kind, finding``; ``present, absent``: numbers of items.
     - ``right_present``: share of present findings with a right place; ``placed_absent``: share of absent findings with
       a place; ``net``: their difference. These three have intervals.
-    - Over present findings: ``misplaced``, ``missed`` (answered "nowhere"), ``unread`` (shares); ``iou, dice,
-      precision, recall, f1_10, f1_30, f1_50`` (means; 0 without a place), and ``iou_10, iou_30, iou_50`` (shares with
-      an IoU of at least 0.1, 0.3, 0.5).
+    - Over present findings: the shares ``misplaced`` (a wrong place), ``missed`` ("nowhere") and ``unread`` (no
+      readable answer); ``iou, dice, precision, recall, f1_10, f1_30, f1_50`` (means; 0 without a place), and ``iou_10,
+      iou_30, iou_50`` (shares with an IoU of at least 0.1, 0.3, 0.5).
     - Over answered places: ``distance`` (mean in pixels) and ``ratio_error`` (mean absolute error of the cardiothoracic
       ratio).
     - ``chance_uniform, chance_average_map``: scores of guessing.

@@ -1,6 +1,6 @@
 """Average map of a finding: how often its masks cover each cell of a grid over the picture, in other patients.
 
-The highest place of the map is the best guess of someone who knows the finding but does not see the picture.
+The cell with the highest value is the best guess of someone who knows the finding but does not see the picture.
 """
 
 from __future__ import annotations

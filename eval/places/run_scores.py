@@ -19,12 +19,12 @@ PlaceScores = dict[tuple[str, Shapes], PlaceScore]
 
 
 def place_scores(benchmark: Benchmark, runs: Iterable[Run]) -> PlaceScores:
-    """Return the score of every place in the runs, keyed by item id and shapes, for the items whose key is a place."""
+    """Return the scores of all places in the runs, keyed by item id and shapes, for items whose key is a place."""
     return scores_of(benchmark, ((turn.item_id, turn.place) for run in runs for turn in run.turns if turn.place))
 
 
 def scores_of(benchmark: Benchmark, given: Iterable[tuple[str, Shapes]]) -> PlaceScores:
-    """Return the score of each pair of item id and shapes, for the items whose key is a place.
+    """Return the scores of places given as pairs of item id and shapes, for items whose key is a place.
 
     The masks of a case are decoded once for all answers.
     """

@@ -46,7 +46,7 @@ class PlaceScore:
 
 
 def score(form: str, shapes: Sequence[Shape], target: Target) -> PlaceScore:
-    """Return the score of a place; its shapes belong to the answer form ``form`` and are in pixels of the picture."""
+    """Return the score of a place; ``shapes`` belong to the answer form ``form`` and are in pixels of the picture."""
     if form == "point":
         return PlaceScore(right=is_hit(shapes[0], target))
     if form == "box":
@@ -60,7 +60,7 @@ def score(form: str, shapes: Sequence[Shape], target: Target) -> PlaceScore:
 
 
 def is_hit(point: Shape, target: Target) -> bool:
-    """Return True if a point lies in the mask, or no farther outside it than the tolerance."""
+    """Return True if a point lies in the mask, or at most the tolerance away from it."""
     column, row = (int(np.floor(number)) for number in point)
     height, width = target.mask.shape
     return 0 <= row < height and 0 <= column < width and bool(target.distance[row, column] <= target.tolerance)

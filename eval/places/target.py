@@ -112,9 +112,9 @@ def ends(mask: Mask | None) -> tuple[float, float] | None:
 
 
 def target_of(measures: Mapping[str, Any], where: str) -> Target | None:
-    """Return the right place made from the masks of a case in the key (``measures.masks``).
+    """Return the right place of a case, made from the masks in its key (``measures.masks``).
 
-    Return None for a case without masks. The mask of an absent finding is empty.
+    Return None for a case without masks. The mask of an absent finding is empty. Errors begin with ``where``.
     """
     found = {name: from_rle(runs, where) for name, runs in measures.get("masks", {}).items()}
     if not found:

@@ -174,10 +174,10 @@ class Prompter:
     def messages(
         self, shown: Conversation, said: Sequence[PriorReply], rotation: int = 0, frame: Frame = PIXELS
     ) -> tuple[Message, ...]:
-        """Return the messages that ask the item after the replies ``said`` (see :func:`protocols.render`).
+        """Return the messages that ask the next item; ``said`` has the replies to the items before it.
 
         ``shown`` has the items of the conversation as shown in this ``rotation`` (order of the options). ``frame`` is
-        the model's coordinate system.
+        the model's coordinate system. See also :func:`protocols.render`.
         """
         before: tuple[Message, ...] = ()
         if self.examples is not None:

@@ -108,7 +108,8 @@ _FIGURES = [
 class Found(NamedTuple):
     """Option numbers found at one position of a line, and the offset after them.
 
-    The numbers are None if the position has a name that belongs to no option.
+    The numbers are None if the position has a name that belongs to no option. ``by_name`` is True if all options are
+    named by their texts.
     """
 
     numbers: Numbers | None
@@ -237,8 +238,8 @@ class Options:
         return Found(frozenset({self.names[name] if by_name and name else self.count}), end, True)
 
     def restated(self, line: str, end: int) -> int:
-        """Return the offset after the finding's name if it follows "yes" or "no", as in "no pleural effusion"; else
-        ``end``.
+        """Return the offset after the finding's name if it follows "yes" or "no", as in "no pleural effusion";
+        otherwise ``end``.
         """
         repeated = _REPEATED.match(line, end)
         return repeated.end() if repeated and f" {repeated[1]}" in self.question else end

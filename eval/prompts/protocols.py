@@ -89,9 +89,11 @@ def render(
     ``confidence``, if it has them, become the last lines of each question. ``frame`` is the coordinate system in which
     a place must be given. The protocol decides how the history shows the model's wrong answers:
 
-    * ``oracle_passed``: once a correction is due (:func:`_due`), the key replaces the wrong answer.
-    * ``oracle_stated``: wrong answers stay. The question at which a correction is due begins with the right answer.
+    * ``oracle_passed``: before the next stage is asked, the key replaces the wrong answer.
+    * ``oracle_stated``: wrong answers stay. The first question of the next stage begins with the right answer.
     * Other protocols: wrong answers stay without a correction.
+
+    In stage 3, the two items on points are corrected before the item with the four pictures is asked.
 
     Raise ``InputError`` if the protocol needs a key that was withheld.
     """

@@ -43,7 +43,8 @@ class Answers(NamedTuple):
     - ``kind``: index of the item's kind, from 0.
     - ``patient``: index of the item's cluster.
     - ``keyed``: credit (0 to 1) of the model's answer if the key is right.
-    - ``reviewed``: its credit if the reviewers' answer is right; NaN for an item that was not reviewed.
+    - ``reviewed``: credit of the model's answer if the reviewers' answer is right; NaN for an item that was not
+      reviewed.
     - ``probability``: probability that the item is reviewed.
     """
 

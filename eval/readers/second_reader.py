@@ -27,7 +27,9 @@ COLUMNS: dict[str, Any] = {
 
 def load(folder: Path, benchmark: Benchmark, recipes: Sequence[str] = (), image_root: Path | None = None
          ) -> pl.DataFrame:  # fmt: skip
-    """Return a row with the columns :data:`COLUMNS` for each item that was answered from the second reader's mask.
+    """Return a row with the columns :data:`COLUMNS` for each verdict of :mod:`chexqa.eval.readers.mask_verdicts`.
+
+    ``folder`` has the second reader's masks.
 
     ``recipes`` are names or files of the benchmark's recipes; they are needed if the recipes are not chexqa's own.
     Raises ``InputError`` for masks that do not come from another reader (see ``read_second_masks``).
@@ -53,7 +55,8 @@ def second_reader(verdicts: pl.DataFrame | None) -> pl.DataFrame:
 
     - ``kind, items, patients, chance``, and ``oracle``: the share of the items that have a right answer.
     - ``by_second``: the share of the benchmark's items to which the second mask gives the answer of the key.
-    - ``items_back, by_first``: the same for the items made from the second mask and answered by the first mask.
+    - ``items_back``: the number of items made from the second mask; ``by_first``: the share of these items to which the
+      first mask gives the answer of their key.
     - ``second_reader``: the mean of ``by_second`` and ``by_first``.
     - ``ties``: the number of answers left out, because two pictures fit the mask about equally well.
     """

@@ -1,4 +1,4 @@
-"""Flow of cases in and out, from the manifest to the answers, as counts and as a figure (as STARD and CLAIM ask)."""
+"""Flow of cases from the manifest to the answers: cases used and left out, as counts and as a figure (STARD, CLAIM)."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _skipped(graded: Graded) -> dict[str, str]:
 
 
 def figure(graded: Graded) -> bytes:
-    """Return the flow as an SVG picture: a column of steps; beside each arrow are the cases that leave there."""
+    """Return the flow as an SVG picture: a column of steps; beside each arrow are the cases left out at this step."""
     found = steps(graded)
     notice = PHANTOM_NOTICE if graded.benchmark.is_phantom else None
     parts: list[str] = []

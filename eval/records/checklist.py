@@ -1,4 +1,4 @@
-"""Checklist of journals for studies with language models: MI-CLEAR-LLM's six items and a reviewer's further questions.
+"""Reporting checklist for studies with language models: MI-CLEAR-LLM's six items and a reviewer's further questions.
 
 The entries are filled from the runs and the benchmark. Facts that are in neither are listed as missing; the authors
 must add them. Sources: MI-CLEAR-LLM (Korean Journal of Radiology, 2024); STARD-AI and CLAIM for the flow of cases.
@@ -145,7 +145,7 @@ def _independence(graded: Graded) -> Iterator[Entry]:
 
 
 def reviewer(graded: Graded, decisions: pl.DataFrame) -> list[Entry]:
-    """Return a reviewer's further questions; ``decisions`` is the report's table of yes/no decisions."""
+    """Return the entries on a reviewer's further questions; ``decisions`` is the report's table of yes/no decisions."""
     bench = graded.benchmark
     _, cases = bench.key("the checklist")
     views = Counter(case.view or "unknown" for case in cases.values())

@@ -1,6 +1,4 @@
-"""Layout of tables on the terminal, and notes below them on replies that were parsed again and on models whose run is
-unfinished.
-"""
+"""Layout of tables on the terminal, and notes below the tables: replies that were parsed again, unfinished models."""
 
 from __future__ import annotations
 

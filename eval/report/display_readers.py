@@ -38,7 +38,7 @@ def reader_differences(pairs: pl.DataFrame) -> list[Row]:
 
 
 def tables(frames: Frames) -> Iterator[Table]:
-    """Yield a table of paired differences for each protocol that has readers and models."""
+    """Yield a table for each protocol that has readers and models: each reader's score minus each model's score."""
     rows = reader_differences(frames["pairs"])
     for protocol in dict.fromkeys(row["protocol"] for row in rows):
         here = [row for row in rows if row["protocol"] == protocol]

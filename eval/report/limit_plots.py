@@ -149,7 +149,9 @@ def _curve_with_intervals(axis: Axes, part: pl.DataFrame, name: str, number: int
 
 
 def calibration(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw the share of right answers against the mean confidence of each bin, for every model and estimate."""
+    """Draw the share of right answers against the mean confidence of each bin, for every model and estimate of
+    confidence.
+    """
     lines = _lines(table, order, "mean_confidence", "share_right")
     return _curves(lines, "mean confidence, %", "right answers, %", ("calibrated", [0.0, 1.0])) if lines else None
 

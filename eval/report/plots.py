@@ -201,7 +201,9 @@ def cells(chosen: np.ndarray[Any, Any], correct: np.ndarray[Any, Any], name: str
 
 
 def subgroups(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw the score of each group (mean over its levels) for every model, with the groups sorted by dimension."""
+    """Draw the score of each group of patients or cases (mean over levels) for every model; groups are sorted by
+    dimension.
+    """
     keys = table.select("dimension", "group").unique(maintain_order=True).rows()
     if not keys:
         return None

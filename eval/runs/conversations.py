@@ -135,7 +135,8 @@ class ConversationWorker:
     def stop(self, why: str, then: str = AGAIN) -> None:
         """Ask no more questions, but let the turns in flight finish.
 
-        The progress keeps the first reason ``why``, and its advice ``then``.
+        ``why`` is the reason, and ``then`` says what the user can do about it. The progress keeps those of the first
+        call.
         """
         if (self.open or self._held_now) and not self.progress.stopped:
             self.progress.stopped, self.progress.then = why, then
@@ -187,9 +188,10 @@ class ConversationWorker:
             self.stop(f"its endpoint refused each of the first {self._rejected} questions", MEND)
 
     async def settle(self) -> None:
-        """Log the turns that were held back: as overflows if the model has answered another question, else as errors.
+        """Log the overflows that were not logged at once: as errors if the model has answered no question, otherwise as
+        overflows.
 
-        If the model has answered, the conversations of these turns continue.
+        If the model has answered, their conversations continue.
         """
         held, self._held_back = self._held_back, []
         for talk, turn in held:

@@ -98,8 +98,8 @@ class Estimate:
     """Estimate for one model and protocol; None means unknown.
 
     ``too_long`` is the number of calls longer than the model's context. ``too_many_images`` is the number of calls with
-    more pictures than the model accepts. ``lacking`` names the fields that are missing in the models file, which makes
-    the tokens or the cost unknown. A model that costs nothing needs no price.
+    more pictures than the model accepts. ``lacking`` names the fields that the models file lacks; without them the
+    tokens or the cost are unknown. A model that costs nothing needs no price.
     """
 
     model: str

@@ -1,6 +1,6 @@
 """Run folder: its file ``run.json`` records the run's settings when the run starts.
 
-A later command that asks into the same folder with other settings is refused.
+A later command for the same folder is refused if its settings are different.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The flags ``correct`` in the file decide which answers are right, so the grades follow the published rule. This rule
 takes the first number in the reply to a single-choice question, and all numbers in other replies. ``differences.csv``
 lists the replies that chexqa's parser reads differently. Items that the release did not ask count as not asked. An
-empty entry in the file means that the reply to detection was empty. It counts as wrong, as in the release's own
+empty entry in the file means that the reply to detection was empty. The reply counts as wrong, as in the release's own
 evaluation.
 """
 

@@ -27,12 +27,12 @@ def frequent_accuracy(
     """Return, keyed by item id, the score (0 to 1) of the most frequent answer among other patients' items.
 
     Only items of the same kind and finding are counted. ``clusters`` has the patient of each case. If several answers
-    are equally frequent, the score is the share of them that is right.
+    are equally frequent, the score is the share of these answers that are right.
 
-    Some answers are balanced when a benchmark is made: yes and no, and the position of the right picture. Without the
-    patient's own items, the right answer to such a question is always the rarer one, so the guess would always be
-    wrong. A balanced answer therefore counts as most frequent if adding the patient's own items gives it the highest
-    count.
+    Some answers are balanced when a benchmark is made (yes and no, and the position of the right picture): each is
+    right equally often. Without the patient's own items, the right answer is then the rarer one, and the guess would
+    always be wrong. A balanced answer therefore counts as most frequent if adding the patient's own items gives it the
+    highest count.
     """
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:

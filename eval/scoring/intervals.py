@@ -137,7 +137,7 @@ class Estimates:
       the squared half-width; two rows are correlated as the two scores are.
     - ``low_fixed, high_fixed (M,)``: squared half-widths of components without variation (shares of 0 or 1).
     - ``low_alone, high_alone (M,)``: squared half-widths if a difference's components were independent.
-    - ``members (M, P)``: change of a score if all answers of a cluster turn from wrong to right; 0 outside the score.
+    - ``members (M, P)``: change of a score if all answers of a cluster turn from wrong to right; 0 without answers.
     - ``fewest (M,)``: number of clusters of the score's smallest component.
     """
 

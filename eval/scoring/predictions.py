@@ -116,8 +116,8 @@ def _split(name: str) -> tuple[str, str | None]:
 def export_predictions(run: Run) -> Iterator[Record]:
     """Yield a prediction for each finished turn of a run.
 
-    A reply that was cut off, an empty reply and a prompt longer than the context are exported as an answer without an
-    option. Raise ``InputError`` for a run that asked its items several times or with another wording.
+    A reply that was cut off, an empty reply and a prompt longer than the context are exported as an answer that names
+    no option. Raise ``InputError`` for a run that asked its items several times or with another wording.
     """
     if run.about.get("repeats", 1) * run.about.get("rotations", 1) > 1:
         raise InputError(

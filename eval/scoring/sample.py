@@ -215,7 +215,7 @@ def scores(study: ScoredSample, rows: pl.DataFrame, by: Sequence[str]) -> Scores
 def onto(keys: pl.DataFrame, cells: pl.DataFrame, known: npt.NDArray[np.bool_]) -> sparse.csr_matrix:
     """Return the weights that average the scores of ``cells`` for each row of ``keys``.
 
-    Cells without a score are left out. A row without any scored cell gets NaN.
+    Cells without a score (``known`` is False) are left out. A row without any scored cell gets NaN.
     """
     named = keys.with_row_index("_to")
     to = cells.join(named, on=keys.columns, how="left", nulls_equal=True, maintain_order="left")["_to"].to_numpy()

@@ -28,11 +28,11 @@ def differences(study: ScoredSample) -> pl.DataFrame:
     """Return the differences of every two models: on all items, and on the items of a level, a kind or a finding.
 
     - ``protocol, model_a, model_b, dimension, group, items, patients``
-    - ``difference``: the share right of model a minus that of model b, with its interval.
+    - ``difference``: the share of right answers of model a minus that of model b, with its interval.
     - ``both, only_a, only_b, neither``: numbers of items.
     - ``every``: the number of items that every model of the table has right.
 
-    In levels and findings, every item counts once.
+    In the rows of levels and findings, every item counts once: kinds are not averaged first.
     """
     parts = [_part(study, one, name) for one in right_items(study) if len(one.models) > 1 for name in PARTS]
     return pl.concat([pl.DataFrame(schema=_SCHEMA), *parts])

@@ -1,4 +1,4 @@
-"""Cells of stress, and the small balanced design that gives each item one cell.
+"""Cells of stress, and the balanced design that gives each item one cell.
 
 A cell is a kind of stress, with its severity or letter if there is one, such as ``noise-3``. A stressed item's id is
 the id of its item, ``@`` and the cell, such as ``c1/detection@noise-3``.

@@ -92,7 +92,7 @@ def _middle(image: Gray) -> Mask:
 
 
 def collimation(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask | None) -> Gray:
-    """Return the picture covered along its borders and darker near the cover; the lungs are not changed.
+    """Return the picture with covered borders; it is darker near the cover, and the lungs are not changed.
 
     If the lungs are unknown, the picture is returned unchanged.
     """

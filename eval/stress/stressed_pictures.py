@@ -43,9 +43,7 @@ def laid_on(spoilt: Image, drawn: Image, layer: Mask) -> Image:
 
 
 class StressedPictures:
-    """Source of a benchmark's pictures and of the pictures of stressed items; the latter are made when they are
-    requested.
-    """
+    """Source of pictures: those of a benchmark, and those of stressed items, which are made when they are requested."""
 
     def __init__(self, benchmark: Benchmark) -> None:
         self.benchmark = benchmark

@@ -186,9 +186,7 @@ _DECIDED: dict[str, Any] = {
 
 
 def decided(graded: Graded) -> pl.DataFrame:
-    """Return a row for each run with a stopping rule that has ended: the difference in the rule's score, with its
-    interval.
-    """
+    """Return a row for each ended run that has a stopping rule: the difference in its score, with an interval."""
     rows = []
     for run in graded.runs:
         if (end := run.decision) is not None:
@@ -210,7 +208,7 @@ def is_stopped(graded: Graded) -> pl.Expr:
 
 
 def endings(graded: Graded) -> list[str]:
-    """Return a sentence for each run with a stopping rule that has ended: the number of patients and the result."""
+    """Return a sentence for each ended run that has a stopping rule: the number of patients and the result."""
     told = []
     for row in decided(graded).to_dicts():
         low, high = (f"{100 * row[name]:.1f}" for name in ("difference_low", "difference_high"))

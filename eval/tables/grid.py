@@ -70,7 +70,7 @@ def grid(study: ScoredSample) -> pl.DataFrame:
 
     - ``model, protocol, finding, items, patients, hit_rate, hit_rate_attainable, chance, ceiling, unfinished``
     - ``attainable``: the number of items with at least one hit cell.
-    - ``coverage``: the coverage of the chosen cell divided by the coverage of the best cell.
+    - ``coverage``: the share of the chosen cell that the lesion covers, divided by the same share of the best cell.
     - ``most_frequent``: the hit rate of always choosing the cell that is right most often in other patients.
     - ``partial_hit, position_error, anatomy_error, position_unknown``: the share of items with each kind of miss.
     - ``no_answer``: the share of items without a readable answer.

@@ -78,8 +78,9 @@ def levels(study: ScoredSample, numbers: LevelNumbers | None = None) -> pl.DataF
 
     - ``model, protocol, level, kinds, items, patients, corrected, accuracy, chance, unfinished``
     - ``prior, prior_corrected``: the scores of always giving the most frequent answer.
-    - ``answered``: share of items with a readable answer; ``accuracy_answered, corrected_answered``: over these items.
-    - ``corrected_guessed``: items without an answer count as guessed.
+    - ``answered``: share of items with a readable answer; ``accuracy_answered, corrected_answered``: scores over these
+      items.
+    - ``corrected_guessed``: the corrected score if items without a readable answer count as guessed.
 
     The last row of a model is the mean of its levels. ``numbers`` is the result of :func:`level_numbers`; if it is
     None, it is computed here.
@@ -236,7 +237,8 @@ def stages(study: ScoredSample) -> pl.DataFrame:
 
     - ``model, protocol, path, stage, cases, unfinished``
     - ``reading``: the history under which the stage was asked.
-    - ``accuracy, gated``: a case counts as right if all kinds of the stage are right.
+    - ``accuracy, gated``: shares of cases in which all kinds of the stage are right; for ``gated``, all earlier ones
+      too.
     - ``product``: the product of the kinds' accuracies.
     - ``chance``: the probability of guessing all kinds of the stage right.
     """

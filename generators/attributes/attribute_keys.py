@@ -2,8 +2,9 @@
 
 A recipe chooses one of two rules; both use the same measures. The rule ``component`` (CheXpercept, arXiv 2606.21020)
 judges the lesion's 4-connected components one by one. The rule ``union`` judges the components together, and asks only
-about regions that are clearly involved or clearly free. Both rules drop components below the recipe's size. Shares are
-the covered pixels of a region or lung divided by all its pixels. The parts of a lesion that touch a lung count as lung.
+about regions that are clearly involved or clearly free. Both rules drop components smaller than ``min_component``.
+Shares are the covered pixels of a region or lung divided by all its pixels. The parts of a lesion that touch a lung
+count as lung.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class AttributeRules:
     - ``clear_distance``: the least distance of a lesion from a region that is clearly free (rule ``union``).
     - ``lung_share``: the share of a lung that a component must cover to count for severity and comparison.
     - ``severity_cuts``: covered shares of a lung that separate the grades of severity.
-    - ``larger_ratio``: the least ratio of the two sides at which one side counts as larger.
+    - ``larger_ratio``: the least ratio of both lungs' covered areas at which one side counts as larger.
     """
 
     rule: Literal["component", "union"]
@@ -59,8 +60,8 @@ class Measures:
     """Measures of one case, ready for JSON; empty regions and missing lungs are left out.
 
     ``components`` describes each component that is not too small: its number of ``pixels``, the share of every region
-    that it covers (``regions``, without zeros), and its number of pixels in each lung (``lungs``). ``regions`` and
-    ``lungs`` have the number of pixels of every region and of every lung.
+    that it covers (``regions``, without zeros), and its number of pixels in each lung (``lungs``). The fields
+    ``regions`` and ``lungs`` beside it have the number of pixels of every region and of every lung.
     """
 
     components: tuple[Component, ...]
@@ -115,7 +116,7 @@ class Ground:
 
     @classmethod
     def of(cls, lungs: Lungs) -> Ground:
-        """Return the ground for two lungs ``(H, W)``, to which the touching lesion parts have already been added."""
+        """Return the object for two lungs ``(H, W)``, to which the touching lesion parts have already been added."""
         lines = frames(lungs)
         sizes: dict[str, int] = {}
         pixels: dict[str, int] = {}
@@ -129,12 +130,12 @@ class Ground:
 
 
 def touched_sides(part: Part, lungs: Lungs) -> tuple[str, ...]:
-    """Return the sides of the lungs that a lesion part shares a pixel with; the part is added to these lungs."""
+    """Return the sides of the lungs that share a pixel with a lesion part; the part counts as a part of these lungs."""
     return tuple(side for side in SIDES if (part.mask & lungs.side(side)[part.around]).any())
 
 
 def grow(lungs: Lungs, parts: Iterable[tuple[Part, tuple[str, ...]]]) -> Lungs:
-    """Add the lesion parts that touch the lungs to the lungs, and return the lungs.
+    """Return the lungs with the lesion parts that touch them; ``parts`` pairs each part with the sides that it touches.
 
     If the lungs already contain these parts, the same object is returned.
     """

@@ -134,7 +134,7 @@ class NullScore(NamedTuple):
         return cls(mass_of_hits(rows), right - each * hits, each)
 
     def p(self, right: int) -> float:
-        """Return the probability of at least this many right answers."""
+        """Return the probability that chance alone gives at least ``right`` right answers."""
         return min(1.0, float(self.mass[round((right - self.least) / self.each) :].sum()))
 
     def detectable(self, level: float) -> float | None:

@@ -140,7 +140,7 @@ def score_all(features: Features) -> list[Result]:
 
 
 def with_holm(results: Sequence[Result]) -> list[Result]:
-    """Return the results with Holm's correction over the artefacts that could be tested, and the detectable shares.
+    """Return the results with two fields filled in: ``holm``, corrected over the tested artefacts, and ``detectable``.
 
     The smallest detectable leak is computed for the first, strictest step of Holm's correction.
     """

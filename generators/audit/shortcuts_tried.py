@@ -144,7 +144,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class ItemFeatures:
-    """One item: its answer as a word, and the features that describe all of it, keyed by name."""
+    """One item: its answer as a word, and the features that describe the whole item, keyed by name."""
 
     item_id: str
     group: str

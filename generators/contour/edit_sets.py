@@ -66,8 +66,9 @@ def draw_edits(sampler: EditSampler, modest: bool) -> list[Drawn]:
     """Draw random edits along the outline, as many as fit.
 
     The edits are large and small, or with ``modest`` only small. Half of the edits add an area and half remove an area.
-    In each half, as many edits make the outline more compact as make it less compact. With edits of only one sort, the
-    unchanged outline would stand out as the smoothest or the most ragged of all. Two edits may overlap.
+    In each half, the edits that make the outline more compact are as many as those that make it less compact. With
+    edits of only one sort, the unchanged outline would stand out as the smoothest or the most ragged of all. Two edits
+    may overlap.
     """
     whole = _length(sampler.mask)
     found: list[Drawn] = []
@@ -306,11 +307,11 @@ class EditSets:
 def levels_of_area(changes: Weights, shares: Weights) -> tuple[Numbers, list[Weights]]:
     """Return two columns of levels, and their intended shares.
 
-    A level combines the right picture's rank by area with the size of a step between areas, in three grades. The step
-    is the smallest difference of the four areas in the first column, and the largest in the second. ``changes`` ``(N,
-    3)`` are the logarithms of the wrong pictures' areas over the right picture's area. ``shares`` ``(3, 4)`` are the
-    intended shares of the ranks at each level. A guesser can see how large the steps are, so the shares must hold in
-    each grade and not only over all grades.
+    Each column grades (from 0 to 2) a step between the four areas: the smallest step in the first column, the largest
+    in the second. A level is such a grade together with the right picture's rank by area. ``changes`` ``(N, 3)`` are
+    the logarithms of the wrong pictures' areas over the right picture's area. ``shares`` ``(3, 4)`` are the intended
+    shares of the four ranks in each grade. A guesser can see how large the steps are, so the shares must hold in each
+    grade and not only over all grades.
     """
     areas = np.sort(np.pad(changes, ((0, 0), (0, 1))), axis=1)
     ranks = (changes < 0).sum(axis=1)

@@ -139,7 +139,9 @@ class Edit:
         return mask
 
     def within(self, distance: float, shape: tuple[int, int]) -> tuple[Window, Mask]:
-        """Return a crop of a picture of ``shape``, and its pixels within ``distance`` pixels of the changed area."""
+        """Return a crop of a picture of ``shape``, and the mask of its pixels within ``distance`` pixels of the changed
+        area.
+        """
         around = grown(self.slices, int(np.ceil(distance)) + 1, shape)
         area = embedded(self.area, self.slices, around)
         if distance > _SMALL_DISC:

@@ -3,5 +3,5 @@
 Read ``altered_items`` for the files and their items, then ``alter_case`` for the altered pictures of a case.
 ``clean_places`` finds the other lung tissue to fill; ``fills`` and ``textures`` make the filling.
 ``partial_and_mirror`` computes the keys of the altered pictures. ``card_lines`` writes what the benchmark's card says
-about them.
+about these pictures.
 """

@@ -1,8 +1,8 @@
 """Altered items: questions of a benchmark asked again with an altered radiograph, and the files that hold them.
 
 ``interventions.jsonl`` has a line for each altered item, with the content that a model may see.
-``interventions-key.jsonl`` has the item's key, and a line for each case and condition that cannot be audited, with the
-reason. An altered item's id is the id of its item, ``@`` and the condition, such as ``c1/detection@target``. A
+``interventions-key.jsonl`` has the key of each altered item, and the reason for each case that cannot be asked under a
+condition. An altered item's id is the id of its item, ``@`` and the condition, such as ``c1/detection@target``. A
 benchmark made without ``--interventions`` has neither file.
 """
 
@@ -195,7 +195,7 @@ def _wrong_key(benchmark: Benchmark, key: AlteredKey) -> str | None:
 
 
 def write(folder: Path, rows: Iterable[Record]) -> tuple[Record, set[str]]:
-    """Write the files from cases' records (``items``, ``keys`` and ``not_audited``), which are iterated twice.
+    """Write both files of altered items; ``rows`` are the cases' records, which are read twice.
 
     Return the field ``interventions`` of ``benchmark.json`` without the fill, and the paths of the altered pictures.
     """

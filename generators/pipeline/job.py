@@ -31,7 +31,7 @@ from chexqa.version import __version__
 class GenerationJob:
     """Settings of a generation: recipes (at most one per task), the question bank as a checked record, and the seed.
 
-    With ``controls`` every drawing is also made on plain grey, with ``layers`` its pixels are stored as a mask. With
+    With ``controls`` every drawing is also made on plain grey; with ``layers`` its pixels are stored as a mask. With
     ``reviewed`` only lesion masks that a review approved are used. ``plugins`` has the names of the plugins that add
     questions. With ``lateral``, lateral views are also used. ``fill`` is the name of the fill of interventions; None
     makes no altered pictures. ``fresh_of`` describes the existing benchmark whose cases get fresh items, as in
@@ -157,7 +157,7 @@ class Original:
     - ``paths``: each case's finding and question path (sequence of questions), keyed by source id.
     - ``masks``: a hash of each case's finding, radiograph and masks, keyed by source id.
     - ``drawn``: the paths of all pictures with a drawing.
-    - ``controls``: True if every drawing is also there on plain grey.
+    - ``controls``: True if every drawing also exists on plain grey.
     """
 
     about: Record

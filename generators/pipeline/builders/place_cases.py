@@ -51,7 +51,7 @@ def place_survey(loaded: LoadedCase, recipe: PlacesRecipe) -> PlacesSurvey | Non
 def kinds_of_present(present: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str, set[str]]:
     """Return the kinds of questions that at least one case with the finding gets, keyed by finding.
 
-    ``present`` has the finding and the kinds of each case with the finding that was drawn.
+    ``present`` has a pair for each drawn case with a finding: the finding and the case's kinds.
     """
     found: dict[str, set[str]] = {}
     for finding, kinds in present:
@@ -60,7 +60,7 @@ def kinds_of_present(present: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str
 
 
 def with_place_kinds(survey: Survey, of_present: Mapping[str, set[str]]) -> Survey:
-    """Remove the kinds of question on places that no case with the finding gets from the survey of a case without it.
+    """Return a survey without the kinds of question on places that no case with the finding gets.
 
     For example, if all masks are boxes, no case with the finding is asked for an outline. If a case without the finding
     were asked for an outline, "nowhere" would always be right. The heart's width is never removed, because every case
