@@ -33,8 +33,8 @@ class Rewards:
     """Reward function of a benchmark: a right reply gets the highest reward, an unreadable reply gets ``unread``.
 
     TRL calls this object with ``completions`` and the columns of the data set, which must include ``item_id``. The
-    result has a float for each reply. For an item that asks for a place it has None: a place can be scored only within
-    a run, whose test markers prove which coordinate system the model uses.
+    result has a float for each reply, and None for a reply to an item that asks for a place: a place can be scored only
+    within a run, whose test markers prove which coordinate system the model uses.
     """
 
     def __init__(

@@ -62,7 +62,7 @@ def _shared_options(command: Command) -> Command:
 @click.option("--reviewed", is_flag=True, help="Use only lesion masks that reviewers approved.")
 @click.option("--allow-lateral", is_flag=True, help="Also use lateral views; they get no questions on the lungs.")
 @click.option("--interventions", is_flag=True,
-              help="Also make altered radiographs: the lesion or other lung tissue filled, or mirrored.")  # fmt: skip
+              help="Also make altered radiographs: lesion filled, other lung tissue filled, or mirrored.")  # fmt: skip
 @click.option("--fill", type=click.Choice(["inpaint", "mean", "blur"]),
               help="With --interventions: how a lesion is filled  [default: inpaint].")  # fmt: skip
 @click.option("--plugin", "plugins", multiple=True, metavar="NAME",

@@ -84,7 +84,7 @@ def validate(path: Path, image_root: Path | None = None) -> FileReport:
 
 
 def validate_predictions(path: Path, bench: Path) -> FileReport:
-    """Check a file of predictions against a benchmark, which may lack its key; items without a line are problems."""
+    """Check a file of predictions against a benchmark; an item without a line is a problem. The key is not needed."""
     if path.suffix != ".jsonl" or not path.is_file():
         raise InputError(f"{path}: is not a file of predictions (.jsonl); with --benchmark, name such a file.")
     checked = check_predictions(path, benchmark.load(bench))
@@ -128,7 +128,7 @@ def _folder(path: Path, image_root: Path | None) -> FileReport:
         key = "with its key" if bench.answers is not None else "without its key"
         found = unequal(bench)
         words = (
-            f"; reviewers found that these wordings ask something else: {', '.join(map(str, found))}" if found else ""
+            f"; reviewers found that these wordings differ in meaning: {', '.join(map(str, found))}" if found else ""
         )
         return FileReport(
             f"benchmark '{bench.name}' {key}: {plural(bench.about['counts']['cases'], 'case')}, "

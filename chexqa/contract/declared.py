@@ -67,7 +67,7 @@ class DeclaredEvidence(Evidence):
         """Return the sentence ``words``, with the values of the fields in place of their names."""
         return self.words.format(**vars(self))
 
-    def deciding(self, by_part: bool = False) -> dict[str, list[float]]:
+    def deciding(self) -> dict[str, list[float]]:
         """Return the values of the fields that are compared with a threshold, keyed by field name."""
         return {name: [float(getattr(self, name))] for name in self.near}
 

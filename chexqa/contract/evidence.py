@@ -162,7 +162,7 @@ def _small(edits: Sequence[Edit]) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class OutlineEvidence(Evidence):
-    """Overlap of the shown outline with the approved outline, and the edits (errors) that separate them."""
+    """Evidence on the shown outline: its overlap with the approved outline, and its edits (errors)."""
 
     iou: float
     edits: Sequence[Edit]

@@ -275,7 +275,7 @@ def asking_order(item: Item) -> tuple[bool, str, int]:
 def radiographs(items: Iterable[Item], cases: Mapping[str, CaseKey]) -> dict[str, str]:
     """Return a hash that identifies each case's radiograph, keyed by case id.
 
-    It is the hash of the source picture or, if that is unknown, of the first picture that the case's items show.
+    The hash is that of the source picture or, if this is unknown, of the first picture that the case's items show.
     """
     found: dict[str, str] = {}
     for item in items:
@@ -293,7 +293,7 @@ def clusters(items: Iterable[Item], cases: Mapping[str, CaseKey]) -> dict[str, s
 
 
 def with_priors(items: Iterable[Item], answers: Iterable[Answer]) -> list[Answer]:
-    """Return the answers with the field ``prior`` filled in; :func:`priors` computes it over all these answers."""
+    """Return the answers with the field ``prior``, which :func:`priors` computes over all these answers."""
     group_of = {item.item_id: (item.kind, item.finding, item.form) for item in items}
     rows = list(answers)
     best = priors((*group_of[answer.item_id], answer.answer) for answer in rows)

@@ -202,7 +202,7 @@ class Run:
 
     @property
     def benchmark_folder(self) -> Path:
-        """The benchmark's folder: the path in ``run.json`` or, if missing, the folder of this name beside the run."""
+        """The benchmark's folder, at the path in ``run.json`` or, if it moved, under the same name beside the run."""
         recorded = Path(self.about["benchmark"]["path"])
         beside = real(self.folder).parent / recorded.name
         return beside if is_folder(beside) and not is_folder(recorded) else recorded

@@ -62,7 +62,7 @@ class OpenAIForm(Form):
     name = "openai"
 
     def request(self, model: Model, messages: Sequence[Message], custom_id: str) -> list[bytes]:
-        """Return the request line ``{"custom_id", "method", "url", "body"}`` in pieces."""
+        """Return the request line ``{"custom_id", "method", "url", "body"}`` in pieces (see :meth:`Form.request`)."""
         provider, _, served = model.litellm.partition("/")
         sent = [message_record(message, openai_http.reference) for message in messages]
         raw = provider == "hosted_vllm" or openai_http.suits(model)
@@ -104,7 +104,7 @@ class GeminiForm(Form):
     name = "gemini"
 
     def request(self, model: Model, messages: Sequence[Message], custom_id: str) -> list[bytes]:
-        """Return the request line ``{"key", "request"}`` in pieces.
+        """Return the request line ``{"key", "request"}`` in pieces (see :meth:`Form.request`).
 
         ``request`` is the body of a generateContent request.
         """

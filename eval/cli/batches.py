@@ -1,4 +1,4 @@
-"""The option ``chexqa eval --batch``: a step of a run whose requests are files, and the printed list of these files."""
+"""The option ``chexqa eval --batch``: it continues a run whose requests are files, and prints the list of the files."""
 
 from __future__ import annotations
 

@@ -352,7 +352,7 @@ def _show_power(
     "--exclude",
     multiple=True,
     metavar="TEXT",
-    help="A rule of the study on what to exclude, in words; repeatable.",
+    help="A rule on what the study excludes, in words; repeatable.",
 )
 @click.option("-o", "--out", required=True, metavar="FILE.json", type=_PATH, help="New file for the plan.")
 def plan(

@@ -43,7 +43,7 @@ _AMOUNT = PositiveFloat()
 _PATH = click.Path(path_type=Path)
 
 
-@click.command("eval", epilog="'chexqa models' lists the models and what each lacks on this machine.")
+@click.command("eval", epilog="'chexqa models' lists the models and what each model lacks on this machine.")
 @click.argument("bench", type=_PATH)
 @click.option("-o", "--out", "folder", type=_PATH, metavar="RUN",
               help="The run's folder. The same command resumes the run; other models can be added.")  # fmt: skip
@@ -105,11 +105,11 @@ _PATH = click.Path(path_type=Path)
 @click.option("--attempts", default=6, show_default=True, type=click.IntRange(1, 100),
               help="Number of attempts at a question before the question ends as an error.")  # fmt: skip
 @click.option("--give-up-after", default=30.0, show_default=True, type=_AMOUNT, metavar="MIN",
-              help="Minutes until a model that does not answer is given up (30 s if it never answered).")  # fmt: skip
+              help="Give up a model after MIN minutes without an answer (30 s if it never answered).")  # fmt: skip
 @click.option("--budget-usd", type=_AMOUNT, metavar="USD",
-              help="Stop when this command's models have cost this many dollars, earlier starts included.")  # fmt: skip
+              help="Stop when the models have cost this many dollars over all starts of this command.")  # fmt: skip
 @click.option("--budget-tokens", type=_COUNT, metavar="N",
-              help="Stop when this command's models have used N tokens, earlier starts included.")  # fmt: skip
+              help="Stop when the models have used N tokens over all starts of this command.")  # fmt: skip
 @click.option("--max-minutes", type=_AMOUNT, metavar="MIN", help="Stop after this many minutes.")
 @click.option("--until-decided", "until", metavar="A,B",
               help="Ask A and B patient after patient until it is decided which of them is better.")  # fmt: skip
@@ -171,7 +171,7 @@ def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, 
 
 
 def set_up(chosen: list[Model], given: dict[str, Any]) -> list[Model]:
-    """Return the models, set up by the options ``given``: devices, decoding settings and coordinate system.
+    """Return the models with the settings in the options ``given``: devices, decoding and coordinate system.
 
     Raises ``InputError`` for two models of one name and for an invalid value.
     """
@@ -209,7 +209,7 @@ def ask(bench: Benchmark, chosen: list[Model], folder: Path, given: dict[str, An
     if batch is not None:
         return batches.ask(order, batch, given["batch_submit"], given["batch_poll"])
     for wording, why in unequal(bench).items() if WORDING in order.stress else ():
-        messages().print(f"not asked: wording {wording.letter} of {wording.kind}, which asks something else ({why})")
+        messages().print(f"not asked: wording {wording.letter} of {wording.kind}, which differs in meaning ({why})")
     # A callable may print; its output must not mix with the result of this command.
     apart = redirect_stdout(sys.stderr) if any(model.python for model in order.models) else nullcontext()
     with apart, live_progress.shown(messages()) as watch:

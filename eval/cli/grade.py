@@ -53,8 +53,8 @@ ON = click.option(
 OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace a report of other runs in DIR.")
 REVIEWED = click.option(
     "--reviewed", metavar="REVIEW", type=click.Path(path_type=Path),
-    help="Folder of a review in which experts answered a random sample blind; these answers correct accuracies for "
-         "wrong keys.",
+    help="Folder of a review in which experts answered a random sample without seeing the key. Their answers are used "
+         "to correct accuracies for wrong keys.",
 )  # fmt: skip
 SECOND = click.option(
     "--second-masks", "second", metavar="DIR", type=click.Path(path_type=Path),

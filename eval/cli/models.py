@@ -135,7 +135,7 @@ def check(
     chosen = [model for model in given if not data_policy.is_baseline(model)]
     asked = [model for model in chosen if registry.lacking(model) is None]
     if not asked:
-        raise InputError("none of the chosen models can be asked here; 'chexqa models' shows what each one lacks.")
+        raise InputError("none of the chosen models can be asked here; 'chexqa models' shows what each model lacks.")
     data_policy.check_endpoints(asked)
     found = health_check.check(asked, timeout)
     if as_json:

@@ -61,9 +61,9 @@ def _placements(own: Floats, others: Floats) -> Floats:
 
 
 class Curve(NamedTuple):
-    """Risk against coverage, with one point for each of K distinct confidences, from the highest; each field is
-    ``(K,)``.
+    """Risk against coverage: a point for each of K distinct confidences, from the highest to the lowest.
 
+    Each field has the shape ``(K,)``.
     ``coverage`` is the share of answers with at least this confidence. ``risk`` is the share of these answers that is
     wrong.
     """

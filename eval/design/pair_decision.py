@@ -177,7 +177,7 @@ class PairTally:
 
 
 def patients_in_order(weighted: Iterable[str], patients: Sequence[str], seed: int) -> list[str]:
-    """Return the patients in random order; patients without weight in the score are last."""
+    """Return the patients in a random order that ``seed`` fixes; patients who are not in ``weighted`` come last."""
     kept = set(weighted)
     names = sorted(patients)
     shuffled = [names[place] for place in stream(seed, "order of patients").permutation(len(names))]

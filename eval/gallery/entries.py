@@ -55,7 +55,7 @@ class Said(NamedTuple):
 class Entry:
     """Item of the gallery with its key and answers.
 
-    - ``said``: the answer of each row; None for a row that was not to answer this item.
+    - ``said``: the answer of each row; None for a row whose run does not ask this item.
     - ``key``: the right options; None for a picture whose lesion is filled, because its right answer is not known.
     - ``answer``: the item's key with evidence; None for an altered item.
     - ``not_audited``: a text for each condition under which the question cannot be asked: the condition and the reason.
@@ -81,7 +81,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Entries:
-    """All entries of the gallery, by case; also the rows (models and protocols) and the cases' entries in the key."""
+    """All entries of the gallery, by case; also the rows (models and protocols), and the key's data on the cases."""
 
     benchmark: Benchmark
     rows: list[Row]

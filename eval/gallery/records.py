@@ -27,8 +27,8 @@ def case_record(
 ) -> dict[str, Any]:
     """Return the record of a case: its source, patient, measurements and items.
 
-    ``places`` is a function that draws the items that ask for a place. ``regions`` has the options of the items whose
-    options are parts of the lungs, as paths.
+    ``places`` is a function that draws the items that ask for a place. ``regions`` has, keyed by item id, the SVG paths
+    of the options that are parts of the lungs.
     """
     return {
         "source": case.source_case_id,

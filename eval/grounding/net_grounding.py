@@ -28,7 +28,8 @@ _SAME = (*WHO, "repeat", "rotation", "item_id")
 def triples(pairs: pl.DataFrame) -> pl.DataFrame:
     """Return a row for each item that was answered with the original, the target and the irrelevant picture.
 
-    ``target`` and ``irrelevant`` (bool) are True if the answer to this picture differs from the answer to the original.
+    The columns ``target`` and ``irrelevant`` (bool) are True if the answer to the picture of this name differs from the
+    answer to the original.
     """
     changed = pairs.with_columns((pl.col("first") != pl.col("second")).alias("changed"))
     target, irrelevant = (

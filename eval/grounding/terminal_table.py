@@ -32,7 +32,7 @@ _WITH_INTERVAL = ("net_grounding", "fresh_drop")
 
 def grounding_table(frames: Mapping[str, pl.DataFrame], empty: Callable[[str, str, Sequence[str], str], Table]
                     ) -> list[Table]:  # fmt: skip
-    """Return the table on altered pictures and the table on fresh seeds; a table without asked models is left out.
+    """Return the table on altered pictures and the table on fresh seeds; a table without rows is left out.
 
     ``empty`` makes an empty table from a title, the first column, the other columns and a caption.
     """

@@ -1,4 +1,4 @@
-"""The Inspect task ``chexqa/benchmark``: a benchmark's conversations, asked turn by turn in the way of a run of chexqa.
+"""The Inspect task ``chexqa/benchmark``: a benchmark's conversations, asked turn by turn as in a run of chexqa.
 
 A sample is one conversation in one order of the options; Inspect's epochs are the repeats. The solver makes each prompt
 from the earlier replies, as the protocol says. It stores the turns in the sample's store, from which ``chexqa import

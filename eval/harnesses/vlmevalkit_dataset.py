@@ -1,4 +1,4 @@
-"""Base class for the dataset classes of an exported folder for VLMEvalKit: loading of tables, pictures, and grades.
+"""Base class for the dataset classes of an exported folder for VLMEvalKit: it loads tables and grades replies.
 
 The exported folder (``vlmevalkit_folder``) derives two classes from :class:`Questions` and a class of VLMEvalKit:
 ``ImageBaseDataset`` (items alone) or ``ImageMTDataset`` (cases as conversations). VLMEvalKit's classes build the

@@ -81,7 +81,7 @@ if __name__ == "__main__":
 
 
 def name_of(benchmark: Benchmark) -> str:
-    """Return the dataset's name in VLMEvalKit, which differs from benchmark to benchmark."""
+    """Return a name for the benchmark's dataset in VLMEvalKit; each benchmark gets a different name."""
     return f"chexqa_{benchmark.hash[:8]}"
 
 

@@ -6,8 +6,8 @@ Conventions:
 * a map is resized to the mask bilinearly (corners not aligned), as CheXlocalize does, and scaled to 0 … 1;
 * if several pixels have the maximum (within a millionth of the map's range), the score is the share of these pixels
   that are hits, which is the expected score of a pixel drawn at random from them;
-* for the thresholds of the sweep and for Otsu's threshold, values are rounded down to steps of 1/65280 of the map's
-  range;
+* for the overlap at many thresholds (the sweep) and at Otsu's threshold, values are rounded down to steps of 1/65280 of
+  the map's range;
 * AUC compares pixels by their steps, and by their values in steps with many pixels: at most 1 in 10,000 of all pairs
   counts as tied although the values differ, so the error of AUC is at most 0.00005;
 * a constant map has its maximum everywhere; it has no segmentation (IoU and Dice 0), AUC 0.5 and CNR 0;
@@ -71,7 +71,7 @@ class Levels(NamedTuple):
 
 
 def levels(values: Floats, covered: Places) -> Levels:
-    """Return the steps of a map with values from 0 to 1; a value between two steps belongs to the lower one.
+    """Return the steps of a map with values from 0 to 1; a value between two steps belongs to the lower step.
 
     ``covered`` has the flat indices of the mask's pixels. Only the value 0 belongs to step 0, since many maps are 0 in
     most places.
@@ -266,7 +266,8 @@ def contrast_to_noise(values: Floats, mask: Mask, covered: Places | None = None)
     """Return ``|mean inside - mean outside| / sqrt(variance inside + variance outside)`` of a map, as in BioViL.
 
     ``covered`` has the flat indices of the mask's pixels, if they are known. Return ``None`` for a map with one value
-    inside and another value outside. The result does not depend on which side is brighter. Source: Boecking et al.,
+    inside and another value outside, and for a mask of all pixels or of none. The result does not depend on which side
+    is brighter. Source: Boecking et al.,
     "Making the Most of Text Semantics to Improve Biomedical Vision-Language Processing", ECCV 2022.
     """
     inside = values.ravel()[np.flatnonzero(mask) if covered is None else covered].astype(np.float64)

@@ -133,8 +133,7 @@ def _measures(part: pl.DataFrame, patients: int) -> dict[str, Score]:
 def judged(score: Floats, present: Bools, fold: npt.NDArray[np.integer]) -> Bools | None:
     """Return True for each case whose score reaches the threshold chosen on other patients.
 
-    Return None if present or absent cases are missing: among all patients, or among the patients outside one of the
-    parts.
+    Return None if the patients outside one of the parts have no present case or no absent case.
     """
     said = np.zeros(len(score), np.bool_)
     for one in np.unique(fold):

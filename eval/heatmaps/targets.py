@@ -36,7 +36,7 @@ class Lesion(NamedTuple):
 
 
 def lesion_of(mask: Mask) -> Lesion:
-    """Return the size of a lesion, bool ``(H, W)``, and the number of its parts."""
+    """Return the share of the picture that a lesion ``(H, W)`` covers, and the number of its components."""
     part = np.ascontiguousarray(mask[masks.window(mask)])
     return Lesion(np.count_nonzero(part) / mask.size, masks.components(part, 8)[1])
 

@@ -226,8 +226,8 @@ def _from_file(path: Path) -> ModuleType:
 def sentence(error: BaseException, source: str | None = None) -> str:
     """Return an exception as one clause: its type, its message, and a file with a line number.
 
-    The line is the one in the file ``source`` that ran last. If no line of ``source`` ran, it is the line that raised
-    the exception.
+    The line is the last line that ran in the file ``source``. If no line of ``source`` ran, the line is the line that
+    raised the exception.
     """
     frames = traceback.extract_tb(error.__traceback__)
     if isinstance(error, SyntaxError) and error.filename:

@@ -35,7 +35,7 @@ def _part(part: str | Picture, picture: Callable[[str], Any]) -> dict[str, Any]:
 
 
 def opened(said: Conversation) -> Conversation:
-    """Return the conversation with each picture as a PIL image in the place of its bytes.
+    """Return the conversation with each picture as a PIL image instead of bytes.
 
     A PIL image decodes its pixels only when it is used.
     """

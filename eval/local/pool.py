@@ -74,7 +74,10 @@ class Pool:
         self._tasks = [asyncio.create_task(self._work(host)) for host in self._hosts]
 
     async def ask(self, conversation: Conversation, length: int) -> Any:
-        """Return the reply as a chat completion; raise ``CallError`` if the call gives no reply."""
+        """Return the reply to a conversation as a chat completion; raise ``CallError`` if the call gives no reply.
+
+        ``length`` is the conversation's approximate length; a batch has conversations of similar length.
+        """
         if not self._tasks:
             await self.load()
         request = Request(conversation, length, asyncio.get_running_loop().create_future())

@@ -105,7 +105,7 @@ def _words(name: str) -> str:
 
 
 def completion(reply: ModelReply, seconds: float) -> SimpleNamespace:
-    """Return a reply in the form of a chat completion, the form of a server's reply.
+    """Return a reply in the form in which servers reply (a chat completion).
 
     ``seconds`` is the duration of the call, without the time in the queue.
     """

@@ -21,7 +21,7 @@ class Prompts:
     - ``name``: name of the wording.
     - ``templates``: sentences with ``{finding}`` that say that the finding is present.
     - ``negatives``: sentences with ``{finding}`` that say that the finding is absent.
-    - ``words``: keyed by finding, its usual name and its further names.
+    - ``words``: the names of each finding, keyed by finding; the usual name comes first.
     """
 
     name: str

@@ -140,7 +140,7 @@ def family_named(name: str, others: Iterable[str] = ()) -> Family:
 
 
 def run_batch(maker: Maker, pictures: Sequence[Gray], findings: Sequence[Sequence[str]]) -> list[list[Made]]:
-    """Return the maps and scores of the findings of each picture, picture by picture."""
+    """Run a maker on several pictures; return, for each picture, the map and score of each of its findings."""
     batch = getattr(maker, "batch", None)
     if batch is not None:
         return cast(list[list[Made]], batch(pictures, findings))

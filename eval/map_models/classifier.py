@@ -67,7 +67,7 @@ class ClassifierMaps:
 
 
 def explained(network: Any) -> tuple[Any, Any]:
-    """Return a network, and the layer whose output is the last feature map after its ReLU, just before it is pooled.
+    """Return the network, and the layer whose output is the last feature map after the ReLU and before the pooling.
 
     torchvision's DenseNet applies this ReLU in place and outside its layers, so this function rebuilds the network from
     its parts.
@@ -82,7 +82,7 @@ def explained(network: Any) -> tuple[Any, Any]:
 
 
 def outputs_by_words(labels: Sequence[str], prompts: Prompts) -> dict[str, int]:
-    """Return the number of a classifier's output for each finding, keyed by the finding in words.
+    """Return the index of a classifier's output for each finding, keyed by the finding in words.
 
     A label can be chexqa's name of a finding, one of its names in words, or CheXlocalize's name. Upper case and
     underscores make no difference.

@@ -46,7 +46,7 @@ class TextBank:
 
 
 def batched(pictures: Sequence[Gray], form: InputFormat, device: Any = None) -> tuple[Any, list[Fit]]:
-    """Return radiographs as one tensor ``(N, channels, H, W)``, and the position of each radiograph in its input."""
+    """Return radiographs as the model's input ``(N, channels, H, W)``, and the position of each radiograph in it."""
     import torch
 
     inputs = [form.to_input(picture) for picture in pictures]

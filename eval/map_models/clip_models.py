@@ -1,8 +1,8 @@
 """Models that embed pictures and text in one space (CLIP, SigLIP), read by transformers or open_clip.
 
-Both classes have the same methods. ``texts`` embeds sentences. ``dense`` embeds pictures, as a whole and patch by
-patch. ``target`` names the layer whose gradients show what a similarity depends on. ``N`` is the number of pictures,
-and ``D`` the dimension of the common space.
+:class:`TransformersClip` and :class:`OpenClip` have the same methods. ``texts`` embeds sentences. ``dense`` embeds
+pictures, as a whole and patch by patch. ``target`` names the layer whose gradients show what a similarity depends on.
+``N`` is the number of pictures, and ``D`` the dimension of the common space.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Recorder:
 
 
 def grad_cam(target: Target, activations: Any, scores: Any) -> Any:
-    """Return the maps ``(N, h, w)`` of scores ``(N,)``, which were computed from the activations.
+    """Return the Grad-CAM maps ``(N, h, w)`` of scores ``(N,)`` that were computed from the activations.
 
     Each score must depend only on the activations of its own picture.
     """

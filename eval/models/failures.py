@@ -168,8 +168,8 @@ def of_local(error: CallError) -> SendError:
 def of_litellm(litellm: Any, error: Exception) -> SendError:
     """Return the failure for any error raised by litellm's own providers.
 
-    The text has no traceback. The status is set only if the server sent one. litellm itself reports a status without
-    the server: 500 for a failed connection, 408 or 504 for a timeout, and 200 or 500 for a reply that it cannot read.
+    The text has no traceback. The status is set only if the server sent it. Statuses that litellm makes up are ignored:
+    500 for a failed connection, 408 or 504 for a timeout, and 200 or 500 for a reply that it cannot read.
     """
     said = str(error)
     words = one_line(said.partition("Traceback (most recent call last)")[0].encode(errors="replace"))

@@ -101,7 +101,10 @@ async def close() -> None:
 def encode(
     model: str, messages: Sequence[Mapping[str, Any]], settings: Mapping[str, Any], encoded: Encoded
 ) -> list[bytes]:
-    """Return the JSON body as pieces to be joined, with the picture in the place of every placeholder."""
+    """Return the JSON body of a request, with a picture in place of every placeholder, in pieces to be joined.
+
+    ``encoded`` is a function from a picture's path to its base64.
+    """
     record = {"model": model, "messages": messages, **settings}
     text = json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode()
     pieces = _REFERENCE.split(text)

@@ -143,7 +143,7 @@ class RateLimiter:
     async def acquire(self) -> AsyncIterator[None]:
         """Wait for a free slot and keep it during one attempt, which succeeds or raises ``TransientError``.
 
-        Raise ``ClosedError`` if the limiter is closed, or is closed while this waits.
+        Raise ``ClosedError`` if the limiter is closed before a slot is free.
         """
         # Attempts begin one at a time, so each request is sent before the next one is prepared. Requests prepared in
         # one round of the event loop would all be sent only after the last of them is ready.

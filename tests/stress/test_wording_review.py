@@ -51,7 +51,7 @@ def test_a_wording_found_unequal_is_not_asked_and_is_named(cli: Cli, bench: Path
     code, out, err = cli("review", "wordings", bench, "--returned", sheet)
     assert code == 0, err
     assert "not asked any more: wording b of detection (anna: asks for the past)" in " ".join(out.split())
-    assert "reviewers found that these wordings ask something else: detection b" in " ".join(
+    assert "reviewers found that these wordings differ in meaning: detection b" in " ".join(
         cli("validate", bench)[1].split()
     )
     assert cli(*ask, tmp_path / "after")[0] == 0
@@ -61,7 +61,7 @@ def test_a_wording_found_unequal_is_not_asked_and_is_named(cli: Cli, bench: Path
     assert code == 2, "a run is not mixed with one that asks other wordings"
     assert "the wordings found unequal was not given and is now detection b" in " ".join(err.split())
     fill(sheet, said({"w-detection-b-1": {"verdict": "accept", "comment": ""}}))
-    assert "No wording was found to ask something else." in cli("review", "wordings", bench, "--returned", sheet)[1]
+    assert "No wording was found to differ in meaning." in cli("review", "wordings", bench, "--returned", sheet)[1]
 
 
 def test_a_verdict_on_words_that_changed_since_does_not_count(cli: Cli, bench: Path, tmp_path: Path) -> None:

@@ -69,8 +69,8 @@ _PATHS = click.Path(path_type=Path)
     help="Folder that the manifest's paths are relative to, if it is not the manifest's own folder.",
 )
 @click.option("--run", "runs", type=_PATHS, multiple=True,
-              help="Also draw the places that the models of this run answered, beside proposed answers. May be "
-              "repeated.")  # fmt: skip
+              help="A run whose models' answers (places) are drawn on the radiograph beside the proposed answers. "
+              "May be repeated.")  # fmt: skip
 def export(
     source: Path, out: Path, reviewers: str, overlap: float | None, overlap_readers: int | None,
     what: Literal["items", "masks"], only: Literal["flagged", "redrawn"] | None, cases: Path | None,
@@ -208,7 +208,7 @@ def open_second(
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="The address to listen on. Other computers can reach any address except loopback.",
+    help="The address to listen on. With any address except loopback, other computers can open the pages.",
 )
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="The port; 0 chooses a free port."

@@ -182,7 +182,7 @@ def page_options(folder: Path) -> str:
 
 
 def find_batch(paths: Sequence[Path]) -> Path:
-    """Return the folder with the batch file ``review.json``: the first path, or one of the two folders above it."""
+    """Return the folder with the batch file ``review.json``: the first of ``paths``, or one of two folders above it."""
     from chexqa.review.columns import BATCH_FILE
 
     for folder in (paths[0], *paths[0].absolute().parents[:2]):

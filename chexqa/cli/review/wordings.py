@@ -49,4 +49,4 @@ def wordings(bench: Path, out: Path | None, reviewer: str | None, returned: tupl
     for wording, why in unequal.items():
         say(f"not asked any more: wording {wording.letter} of {wording.kind} ({why})")
     if not unequal:
-        say("No wording was found to ask something else.")
+        say("No wording was found to differ in meaning.")
