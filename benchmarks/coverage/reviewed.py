@@ -1,4 +1,4 @@
-"""Error of an accuracy if some keys are false, without and with the correction by an expert review.
+"""Error of a measured accuracy if some keys are false: without correction, and corrected by an expert review.
 
 A simulated study has 400 patients with one item of each of five kinds, 2,000 items in all. 8 % of the keys are false.
 Experts review the 150 items of 30 patients. If the key of an item is false, half of the wrong answers agree with the

@@ -1,5 +1,6 @@
 """Fresh seeds: how often a memoriser is found, how often an honest model is accused, and what a fresh seed costs.
 
+A fresh seed of a benchmark is a new benchmark with other questions on the same cases.
 ``python benchmarks/fresh_seeds/run.py [CASES] [SEEDS] [RUNS] [FIRST]`` draws phantoms, makes a benchmark of them, and
 makes SEEDS fresh seeds of the benchmark, the first of which is FIRST (1). It prints
 
@@ -80,7 +81,7 @@ def about(item: Item) -> tuple[str, str, str]:
 
 
 def memorisers(cases: int, seeds: int, first: int, folder: Path) -> None:
-    """Print the cost of fresh seeds, and in how many of them a memoriser's accuracy falls by the test's verdict."""
+    """Print the cost of fresh seeds, and in how many of them the test finds each of the two memorisers."""
     manifest = write_cases(folder / "cases", cases, seed=1, size=512, workers=2)
     bank, loaded = question_banks.load("en"), [recipe.load(name) for name in recipe.DEFAULT]
     plain = processor_time(

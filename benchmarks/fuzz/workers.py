@@ -388,7 +388,7 @@ def odd(done: Done) -> str:
 
 
 def keep(maker: Maker, tried: Tried, printed: str, folder: Path) -> Path:
-    """Make the files of a failed try again in a folder below ``folder``, with its output and a script to run it."""
+    """Recreate the files of a failed try in a folder below ``folder``, with its output and a script to run it."""
     place = folder / f"{tried.number:06d}-{re.sub('[^a-zA-Z0-9]+', '-', tried.kind)}"
     shutil.rmtree(place, ignore_errors=True)
     maker.prepare(tried.number, place)

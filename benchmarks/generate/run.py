@@ -58,7 +58,7 @@ class Spent(NamedTuple):
 def ratios(above: list[Spent], below: list[Spent]) -> str:
     """Return as text the ratio of the times ``above`` to the times ``below``, for wall time and for processor time.
 
-    Each is the median over rounds, followed by the ratios of all rounds in brackets.
+    Each ratio is the median over rounds; the ratios of all rounds follow in brackets.
     """
     told = []
     for name in Spent._fields:

@@ -78,7 +78,7 @@ class Lesion:
 
 
 def phantoms(folder: Path) -> Iterator[Callable[[], Lesion]]:
-    """Yield, for each case of a folder with a finding in the lungs, a function that makes the lesion."""
+    """Yield a function that makes a case's lesion, for each case of ``folder`` that has a finding in the lungs."""
     cases = {case.case_id: case for case in read_manifest(folder)}
     for case in cases.values():
         if case.present and FINDINGS[case.finding].field == "lung":

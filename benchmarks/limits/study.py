@@ -40,7 +40,10 @@ Found = dict[str, tuple[float | None, float | None, float | None, str]]
 
 
 def found(of: Graded) -> dict[str, Found]:
-    """Return the value, the two ends of its interval and the value as text, keyed by model and name of the number."""
+    """Return the numbers in the tables of a study, keyed by model and then by the number's name.
+
+    Each number has its value, the lower and upper end of its interval, and the value as text.
+    """
     sample = scored_sample(of)
     tables = [by_model(table, column) for table, column in ((thresholds(sample), "seen_in"),
               (confidence(sample), "level"), (stress(sample), "stress"))]  # fmt: skip

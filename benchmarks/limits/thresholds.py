@@ -31,7 +31,7 @@ FORMS: dict[str, Form] = {"contour": "yes_no", "points": "marks", "pictures": "c
 
 
 def probability(form: Form, depth: np.ndarray, threshold: float) -> np.ndarray:
-    """Return the probability of a response to errors of these depths; the depth is NaN where there is no error."""
+    """Return the probability that an observer responds to errors of these depths; NaN is the depth without an error."""
     z = np.nan_to_num((depth / threshold) ** SLOPE, nan=0.0)
     if form == "yes_no":
         return LAPSE / 2 + (1 - LAPSE) * special.ndtr(z - CRITERION)

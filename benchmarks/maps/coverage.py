@@ -43,7 +43,7 @@ def drawn(name: str, seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def planted(name: str) -> dict[str, float]:
-    """Return a maker's true numbers: pointing on small minus large lesions, mean pointing, and recognition."""
+    """Return a maker's known numbers: pointing on small minus that on large lesions, mean pointing, and recognition."""
     _, skill, shift = PLANTED[name]
     chances = np.array([chance(skill, number, PRESENT) for number in range(PRESENT)])
     third = 3 * np.arange(PRESENT) // PRESENT

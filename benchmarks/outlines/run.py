@@ -125,7 +125,8 @@ def seen(mask: Mask, rng: np.random.Generator) -> Outline:
 def measured(lesion: Lesion, plan: ContourPlan, shown: Outline, *purpose: object) -> dict[str, list[float]]:
     """Return the audit's measures of the four outlines: four numbers for each measure, keyed by the measure's name.
 
-    ``shown`` is the wrong outline that the four outlines revise.
+    ``plan`` has the four outlines. ``shown`` is the wrong outline that they revise. ``purpose`` selects the random
+    streams.
     """
     four = [
         seen(plan.with_errors(lesion.mask, errors), stream(*purpose, number))
@@ -184,7 +185,7 @@ def measure(args: argparse.Namespace) -> None:
 
 
 def in_turns(first: list[Iterator[Lesion]], plans: int) -> Iterator[tuple[Lesion, int]]:
-    """Yield pairs of a lesion and an item number; the lesions come from each source in turn.
+    """Yield pairs of a lesion and an item number; the lesions come from each source in ``first`` in turn.
 
     A real lesion is yielded ``plans`` times with the numbers from 0 on, a phantom's lesion once.
     """

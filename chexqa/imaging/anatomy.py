@@ -66,7 +66,7 @@ class Lungs:
 def grow_lungs(lungs: Lungs, lesion: Mask) -> Lungs:
     """Return the lungs, each enlarged by the 4-connected lesion components that touch it.
 
-    A part of the lung that a lesion makes opaque, and that the lung mask therefore leaves out, thus counts as lung.
+    They thus include parts of a lung that a lesion makes opaque, and that the lung mask therefore leaves out.
     """
     if not lesion.any():
         return lungs
@@ -195,9 +195,9 @@ class Frame:
     angle_row: int
 
     def parts(self, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]) -> tuple[Mask, Mask]:
-        """Return two bool arrays: the first is True for lateral pixels, the second for peripheral pixels.
+        """Return two bool arrays for the pixels at ``rows`` and ``columns``: True for lateral, and for peripheral ones.
 
-        All pixels must be in the lung.
+        The values are valid only for pixels in the lung.
         """
         if self.side == "right":
             return np.asarray(columns < self.cut), np.asarray(columns <= self.rim[rows])

@@ -49,7 +49,7 @@ def copy_audit(benchmark: Benchmark, out: Path) -> str | None:
 
 
 def text(benchmark: Benchmark, about: DatasetAbout, audit: str | None) -> str:
-    """Return the card's sections on the data set, its citation and its audit (the result of :func:`copy_audit`)."""
+    """Return the card's sections on data set, citation and audit; ``audit`` is the result of :func:`copy_audit`."""
     lines = ["## About the data set", ""]
     lines += [f"- **{words}**: {markdown(shown(str(about.get(name))))}" for name, words in _FIELDS.items()
               if about.get(name) is not None]  # fmt: skip

@@ -16,12 +16,14 @@ HALF_PEAK = 0.5
 
 @dataclass(frozen=True)
 class PleuralAir:
-    """Two fields ``(H, W)`` on the small picture: the air beside a collapsed lung, and the lung itself, which
-    is denser.
+    """Two fields ``(H, W)`` of a pneumothorax on the small picture.
+
+    - ``depth``: the depth in the air, in body units; negative in the lung.
+    - ``denser``: the attenuation that is added to the collapsed lung.
     """
 
-    depth: Field  # depth in the air in body units, below 0 in the lung
-    denser: Field  # attenuation added to the collapsed lung
+    depth: Field
+    denser: Field
 
 
 @dataclass(frozen=True)

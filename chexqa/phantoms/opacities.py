@@ -190,7 +190,7 @@ def atelectasis(canvas: Canvas) -> LesionPlan:
 
 
 def lung_lesion(canvas: Canvas) -> LesionPlan:
-    """Plan one or several round lesions (nodules or masses), each as thick as a ball: most in the middle."""
+    """Plan one or several round lesions (nodules or masses) in the form of a ball, thickest in the middle."""
     rng = canvas.rng
     field = np.zeros(canvas.frame.shape, np.float32)
     count = int(rng.choice([1, 1, 1, 1, 2, 3, 5]))

@@ -40,7 +40,7 @@ class PythonModel:
         self._function = found
 
     def __call__(self, image: Gray) -> Mapping[str, Any]:
-        """Return the function's result; if the function fails, raise ``InputError`` with its name."""
+        """Return the function's result; raise ``InputError``, with the function's name, if the function fails."""
         try:
             found: Mapping[str, Any] = self._function(image.copy())
         except InputError:

@@ -349,7 +349,7 @@ def test_a_study_given_twice_is_taken_once_and_one_without_a_name_is_left_out(il
     code, out, err = ingest_ils(cli, ils, {"train": {"s1": one, "": one}, "test": {"s1": one}})
     assert (code, "wrote 2 cases (1 present, 1 absent)" in out) == (0, True)
     assert f"{mimic_ils.FILE}, s1: the case 's1/effusion' occurs twice; only the first case is used" in err
-    assert f"{mimic_ils.FILE}, train: a study has no name; the key is empty" in err
+    assert f"{mimic_ils.FILE}, train: the key of a study is empty" in err
 
 
 @pytest.mark.parametrize("dicom", ["..", "a" * 300])

@@ -306,7 +306,7 @@ def _is_on(verdict: Verdict, loaded: Benchmark, item_id: str) -> bool:
 
 
 def seen_in(loaded: Benchmark, verdict: Verdict, item_id: str) -> str:
-    """Return the hash of what a row on the item ``item_id`` of this benchmark shows, in a sheet like the verdict's."""
+    """Return the hash of the content that a row on the item ``item_id`` shows in a sheet of the verdict's kind."""
     item = loaded.item[item_id]
     if verdict.asks_answer:
         return question_seen(item)

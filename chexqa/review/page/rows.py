@@ -64,7 +64,7 @@ class ShownCase:
 
 
 class Placed(NamedTuple):
-    """Row of a page with its place in the sheet: the tab and the row's number, from 1."""
+    """Row of a page with its position in the sheet: the tab and the row's number, from 1."""
 
     entry: Entry
     tab: str

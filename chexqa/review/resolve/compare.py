@@ -184,7 +184,7 @@ def units_of(
 
 
 def scales_of(items: Iterable[Item]) -> dict[str, dict[str, int]]:
-    """Return the code (0, 1, …) of each option's text, keyed by kind of question; only kinds with one right answer."""
+    """Return the code (0, 1, …) of each option's text, keyed by kind; multi-select and grid kinds are left out."""
     scales: dict[str, dict[str, int]] = {}
     for item in items:
         if not item.form.takes_several and item.form.lists_options:

@@ -58,7 +58,7 @@ class ManifestMasks:
 
 
 def seen_in_key(key: CaseKey) -> str | None:
-    """Return the hash of the mask in a benchmark's key; ``None`` if the key does not identify its radiograph."""
+    """Return the hash of the mask in a benchmark's key; ``None`` if the key does not identify the radiograph."""
     stored, image_key = key.measures.get("masks", {}), key.measures.get("image_key")
     return mask_seen(str(image_key), stored) if image_key else None
 
