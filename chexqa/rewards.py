@@ -7,9 +7,8 @@
 >>> reward(completions=["The lungs are clear.\\nAnswer: 2"], item_id=[items[0].item_id]) in ([0.0], [1.0])
 True
 
-A benchmark cannot measure a model that was trained on it. Rewards of a benchmark that carries a canary (a text that
-says "not for training") are therefore refused, unless ``allow_test`` is True. Make the items for training from other
-patients.
+A benchmark cannot measure a model that was trained on it. A benchmark that carries a canary (a text that says "not for
+training") therefore gives rewards only if ``allow_test`` is True. Make the items for training from other patients.
 """
 
 from __future__ import annotations

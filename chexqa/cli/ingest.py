@@ -161,7 +161,7 @@ def masks(
     columns right_lung, left_lung, heart, patient_id, study_id, view, sex, age, source, license, access, present,
     reference, device, site. Paths in the table are relative to --images and --masks, or to the table's folder.
 
-    With --flat, the masks of a.png are named a_effusion.png, a_right_lung.png and so on. They lie beside their picture
+    With --flat, the masks of a.png are named a_effusion.png, a_right_lung.png and so on, and lie beside their picture
     or in --masks. With --label, --masks contains one label map per picture; --label 3=effusion says that pixels of the
     value 3 are an effusion.
 

@@ -66,7 +66,7 @@ def add(
 @click.option("--protocol", metavar="NAME", help="Protocol of the entry, as the leaderboard names it.")
 @click.option("--date", "added", metavar="YYYY-MM-DD", help="Date of the entry.")
 def remove(board: Path, model: str, protocol: str | None, added: str | None) -> None:
-    """Remove an entry of MODEL that was added to the folder BOARD by mistake, and write the page anew."""
+    """Remove an entry of MODEL that was added to the folder BOARD by mistake, and write the page again."""
     from chexqa.eval.leaderboard import board as boards
 
     entry = boards.remove(board, model, protocol, added if added is None else _date(added))

@@ -1,6 +1,6 @@
 """Items (questions), answers (keys) and cases: the data that generators, models and graders exchange.
 
-Their JSON forms are in ``chexqa.schemas`` (item, answer, answer_case); the classes have the same fields.
+The JSON forms are in ``chexqa.schemas`` (item, answer, answer_case); the classes have the same fields.
 Option numbers count from 1 in the displayed order.
 """
 

@@ -160,7 +160,7 @@ class Aside(NamedTuple):
 class Log(NamedTuple):
     """Content of a log file: its turns in the order of writing, and the length in bytes of its complete lines.
 
-    ``aside`` summarizes the lines that are not turns. It is None if every line is a turn.
+    ``aside`` summarizes the lines that are not turns; it is None if every line is a turn.
     """
 
     turns: list[Turn]

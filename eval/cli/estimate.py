@@ -341,7 +341,7 @@ def _show_power(
 @click.option("--on", "primary", type=click.Choice(planning.PRIMARY), default="mean", show_default=True,
               help="Primary score, on which the study decides.")  # fmt: skip
 @click.option("--margin", metavar="POINTS", type=PositiveFloat(), default=100 * MARGIN, show_default=True,
-              help="Margin in points: models whose scores differ by less are called alike.")  # fmt: skip
+              help="Margin in points: two models are called alike if their scores differ by less.")  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the run.")
 @click.option("--repeats", type=_TIMES, default=1, show_default=True, help="Number of repeats of each conversation.")
 @click.option(

@@ -178,7 +178,7 @@ def read(
     """Return the grades of run folders, files of predictions, or both.
 
     ``shared`` keeps only the items that every model was asked. ``margin`` is in points: models whose scores differ by
-    less are called alike. ``fresh`` names runs on a fresh seed of the benchmark.
+    less than the margin are called alike. ``fresh`` names runs on a fresh seed of the benchmark.
     """
     files = [path for path in runs if path.is_file() and path.suffix == ".jsonl"]
     folders = [path for path in runs if path not in files]

@@ -94,7 +94,7 @@ def makers(plugins: tuple[str, ...]) -> None:
     "bench",
     metavar="BENCH",
     type=_PATH,
-    help="Grade the maps on this benchmark's cases; the folder must hold answers.jsonl.",
+    help="Grade the maps on the cases of this benchmark, which must have its key (answers.jsonl).",
 )
 @click.option("--masks", type=_PATH, help="Grade on cases.jsonl, or on CheXlocalize's gt_segmentations_*.json.")
 @click.option(
@@ -131,7 +131,7 @@ def grade(
     allow_partial: bool,
     output: Path,
 ) -> None:
-    """Grade localization maps; each folder MAPS holds the maps of one model.
+    """Grade localization maps; each folder MAPS has the maps of one model.
 
     A map is called CASE_FINDING.npy (.npz, .png) or, as in CheXlocalize, RADIOGRAPH_FINDING_map.pkl. CASE is a case's
     id or the name of its radiograph. No code in a pickled tensor is run. Maps are stretched to the masks' size.

@@ -35,7 +35,7 @@ class PositiveFloat(click.FloatRange):
 
 MARGIN = click.option(
     "--margin", metavar="POINTS", type=PositiveFloat(),
-    help="Margin in points: models whose scores differ by less are called alike. Choose it before grading.  "
+    help="Margin in points: two models are called alike if their scores differ by less. Choose it before grading.  "
     f"[default: {100 * DEFAULT_MARGIN:g}]",
 )  # fmt: skip
 

@@ -110,8 +110,8 @@ def handed_over(confidence: Floats, right: Floats, weight: Floats, cluster: Ints
     """Return the shares after answers below a threshold of confidence are handed to a reader.
 
     All arguments have the shape ``(N,)``; an answer without a confidence (NaN) is handed over. The threshold for a
-    patient's answers is chosen on other patients (five folds). It is the lowest threshold at which at most one in five
-    of the other patients' kept answers is wrong.
+    patient's answers is the lowest at which at most one in five of the other patients' kept answers is wrong. (The
+    patients are divided into five parts; the other patients are those of the other parts.)
     """
     kept = np.zeros(confidence.size, bool)
     stated = ~np.isnan(confidence)

@@ -6,8 +6,8 @@ the expected factor is 1, so the probability that the capital ever reaches 1 / a
 inequality; Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting"). A mean is refuted
 when the capital reaches 1 / alpha.
 
-The capital used here is the average of upward and downward bets over :data:`STAKES`. It is convex in m, so the means
-that are not refuted form an interval.
+The capital used here is the average of upward and downward bets over :data:`STAKES`. This average is convex in m, so
+the means that are not refuted form an interval.
 
 Two means can be estimated. For the mean of the patients' population, values count as independent draws. For the mean of
 the study's own patients, values count as draws without replacement, and m is replaced by the mean of the patients who

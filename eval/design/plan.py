@@ -1,8 +1,8 @@
 """Plan of a study, written before the run (preregistration), and the check that the graded study kept to the plan.
 
-A plan is a JSON file (schema ``plan``). It has the benchmark, the primary score, the equivalence margin, the
-comparisons that Holm's method corrects together, models, protocols, seed, repeats, orders of options, the number of
-cases, and exclusions. The hash of a plan is the SHA-256 of its file.
+A plan is a JSON file (schema ``plan``) with the benchmark, the primary score, the equivalence margin, the comparisons
+that Holm's method corrects together, models, protocols, seed, repeats, orders of options, the number of cases, and
+exclusions. The hash of a plan is the SHA-256 of its file.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Plan:
 
     @property
     def margin(self) -> float:
-        """Return the equivalence margin as a fraction: models whose scores differ by less are called alike."""
+        """Return the equivalence margin as a fraction; two models are called alike if their scores differ by less."""
         return float(self.record["margin"]) / 100
 
 

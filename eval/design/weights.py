@@ -1,4 +1,4 @@
-"""Weights of items: how much a right answer to an item adds to a score. They depend only on the benchmark.
+"""Weights of items: how much a right answer to an item adds to a score. Weights depend only on the benchmark.
 
 A score is a weighted sum of right answers, up to a constant for chance. The score of a level is the mean over its kinds
 of question. The score of a yes/no kind is the mean over findings of sensitivity + specificity - 1. The grid's hit rate

@@ -28,8 +28,8 @@ name           items that pass
 ``protocol``   items that were asked with this protocol; all names then count only its answers
 ``state``      items with an answer of this state: ``correct``, ``wrong``, ``refused``, …, or ``not_correct``; for
                stressed items and target pictures ``changed`` or ``kept``
-``key``        items whose key holds this option, by its number (for the grid: the cell's number)
-``said``       items with an answer that holds this option, by its number
+``key``        items whose key names the option of this number (for the grid: the cell)
+``said``       items with an answer that names the option of this number
 ``confidence`` items with an answer of this stated confidence: ``70`` means from 70 to below 80 %, ``90`` from 90 to
                100 %
 ``models``     ``differ`` (some right, some not), ``all_right`` or ``all_wrong``; items that have a right answer

@@ -35,8 +35,8 @@ def thin_drawing(below: npt.NDArray[np.uint8], picture: npt.NDArray[np.uint8]) -
     drawing.
 
     Both pictures are RGB ``(H, W, 3)``. The result is None if their sizes differ, or if more than 15 % of the pixels
-    differ clearly. It is also None if many pixels differ slightly that are not beside clearly different ones, as after
-    a change of the radiograph itself.
+    differ clearly. The result is also None if many pixels away from the drawing differ slightly, as after a change of
+    the radiograph itself.
     """
     if below.shape != picture.shape:
         return None

@@ -3,7 +3,7 @@ filled in.
 
 
 A model that answers at random changes its answer equally often in both cases. Its net grounding is therefore 0, even if
-it prefers one answer. Such a model can pass the published measures.
+it prefers one answer. A model that answers at random can pass the published measures.
 """
 
 from __future__ import annotations

@@ -68,8 +68,7 @@ def with_partners(originals: pl.DataFrame) -> pl.DataFrame:
 
 def published_class(cgr_value: float | None, cgr_low: float | None, uar_value: float | None, is_value: float | None
                     ) -> str | None:  # fmt: skip
-    """Return the published class of a model. It is made from CGR, the lower end of CGR's interval, UAR and IS (all
-    fractions).
+    """Return the published class of a model, made from CGR, the lower end of CGR's interval, UAR and IS (fractions).
 
     Return None if CGR, UAR or IS is missing.
 

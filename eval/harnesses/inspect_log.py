@@ -106,7 +106,7 @@ def _turns(path: Path, bench: Benchmark, name: str, about: Record) -> Iterator[T
             turn = read_run.turn_of(dump(record | {"model": name}).encode())
             if turn is None or turn.item_id not in bench.item or turn.protocol != about["protocol"]:
                 raise InputError(
-                    f"{where}: holds a turn of item '{record['item_id']}' that does not fit the benchmark or the "
+                    f"{where}: has a turn of item '{record['item_id']}' that does not fit the benchmark or the "
                     "protocol; import the log as Inspect wrote it."
                 )
             if turn.key in seen:

@@ -1,7 +1,7 @@
 """The Inspect task ``chexqa/benchmark``: a benchmark's conversations, asked turn by turn as in a run of chexqa.
 
 A sample is one conversation in one order of the options; Inspect's epochs are the repeats. The solver makes each prompt
-from the earlier replies, as the protocol says. It stores the turns in the sample's store, from which ``chexqa import
+from the earlier replies, as the protocol says, and keeps the turns in the sample's store, from which ``chexqa import
 inspect`` makes a run. A radiograph is read when it is sent, so a large benchmark needs little memory.
 """
 

@@ -1,9 +1,9 @@
 """Three tables that relate localization to the size of the lesion, to the training domain, and to recognition.
 
-The tables follow XBench (arXiv 2510.19599). They answer three questions. Are small and diffuse lesions localized worse?
+The tables follow XBench (arXiv 2510.19599) and answer three questions. Are small and diffuse lesions localized worse?
 Do models trained on radiographs localize better? Do models that recognize a finding better also localize it better? The
 tables only describe the given models. A correlation over the few findings, or over the few models, has no interval.
-Instead, the tables give its range when each finding or model in turn is left out.
+Instead, the tables give its range if any one finding or model is left out.
 """
 
 from __future__ import annotations

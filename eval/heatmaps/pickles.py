@@ -1,8 +1,8 @@
 """Reader of pickles that runs no code from the file; it calls only functions that the caller allows.
 
 A pickle is a program, and Python's own reader runs it. This reader lists the program's operations with
-``pickletools.genops``, which runs none of them. It then carries out two sorts of operations only: those that make plain
-containers, numbers and text, and calls of allowed names. Any other operation or name is an error.
+``pickletools.genops``, which runs none of them, and then carries out only two sorts of operations: those that make
+plain containers, numbers and text, and calls of allowed names. Any other operation or name is an error.
 """
 
 from __future__ import annotations

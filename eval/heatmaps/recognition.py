@@ -1,7 +1,7 @@
 """Recognition: how well a map maker's scores separate radiographs with a finding from those without it.
 
 The scores are in ``scores.csv`` beside the maps. F1, accuracy and balanced accuracy need a threshold. The patients are
-divided into :data:`FOLDS` parts. Each part is judged with the threshold that has the best F1 in the other parts.
+divided into :data:`FOLDS` parts. In each part, the threshold is the one with the best F1 in the other parts.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def lesion_of(mask: Mask) -> Lesion:
 class Target:
     """One present finding of one radiograph.
 
-    - ``names``: the names that can stand before the finding's name in a map's file name.
+    - ``names``: the names of the case that can precede the finding's name in a map's file name.
     - ``read``: a function that returns the mask, bool ``(H, W)``, which is not empty.
     - ``hits``: the numbers of the grid cells that are hits by the benchmark's key; if None, the published rule finds
       them from the mask.

@@ -1,7 +1,7 @@
 """Resizing, cropping and padding of a radiograph to a model's input, and the reverse steps for the model's map.
 
 A model sees a picture of a fixed size, and its map is a coarse grid over this picture. :class:`InputFormat` describes
-the pictures that a model takes. :meth:`InputFormat.fit` computes where the radiograph lies in such a picture.
+the picture that a model takes. :meth:`InputFormat.fit` computes where the radiograph lies in this picture.
 :class:`Fit` puts the map back onto the complete radiograph. Pixels are areas: pixel ``i`` covers ``i`` to ``i + 1``.
 """
 

@@ -1,8 +1,8 @@
 """Making of all maps of a set of cases: batches, files, resuming, and the table of scores.
 
-The folder gets the file ``maker.json``, which says what the maps were made with. It gets one file ``CASE_FINDING.npz``
-for each case, with the arrays ``map`` ``(h, w)`` and ``score``. When all maps are there, it gets ``scores.csv``. An
-existing map is not made again.
+The folder gets the file ``maker.json``, which says what the maps were made with, and for each case one file
+``CASE_FINDING.npz`` with the arrays ``map`` ``(h, w)`` and ``score``. When all maps are there, ``scores.csv`` is
+written. An existing map is not made again.
 """
 
 from __future__ import annotations

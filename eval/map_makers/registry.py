@@ -7,8 +7,8 @@ A maker is a function ``(picture, finding) -> (map, score)``:
 - ``map``: an array ``(h, w)`` of real numbers that covers the complete picture; larger where the finding is seen.
 - ``score``: a number, larger if the finding is more likely.
 
-A maker can also have a method ``batch(pictures, findings)``. It gets several pictures and, for each picture, a list of
-findings. It returns, for each picture, a list of pairs ``(map, score)``.
+A maker can also have a method ``batch(pictures, findings)``, which gets several pictures and, for each picture, a list
+of findings. The method returns, for each picture, a list of pairs ``(map, score)``.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def adapt(model: Model, messages: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def too_many_images(model: Model, messages: Sequence[Message]) -> str | None:
-    """Return an error text if the messages hold more pictures than the model accepts; otherwise return None."""
+    """Return an error text if the messages have more pictures than the model accepts; otherwise return None."""
     count = sum(isinstance(part, Picture) for message in messages for part in message.parts)
     if model.max_images is None or count <= model.max_images:
         return None

@@ -23,7 +23,7 @@ _LOCAL = [
 
 
 def is_baseline(model: Model) -> bool:
-    """Return True for a baseline. It is computed in this process, and nothing is sent."""
+    """Return True for a baseline, which is computed in this process without sending anything."""
     return model.litellm.startswith(BASELINE)
 
 
@@ -50,7 +50,7 @@ def check_endpoints(models: Iterable[Model]) -> None:
 def check_credentialed(benchmark: Benchmark, models: Iterable[Model], allow_remote: bool) -> None:
     """Raise ``InputError`` if pictures of credentialed cases would be sent beyond this machine and private networks.
 
-    A callable gets the pictures in this process. Its author must make sure that the callable sends them nowhere.
+    A callable gets the pictures in this process; the callable's author must make sure that it sends them nowhere.
     """
     cases = benchmark.about["access"]["credentialed"]
     if not cases or allow_remote:

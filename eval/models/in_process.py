@@ -1,7 +1,7 @@
 """Models that are called from Python without a server: a user's callable, or open weights run by transformers.
 
-A user's callable is named ``python/NAME``, and open weights ``transformers/FOLDER_OR_ID``. They are called through
-:mod:`chexqa.eval.local`.
+A user's callable is named ``python/NAME``, and open weights ``transformers/FOLDER_OR_ID``. Both kinds of model are
+called through :mod:`chexqa.eval.local`.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ litellm's usual route encodes every picture again in every turn, searches the te
 computes a price; this takes much processor time. Here, messages contain a short placeholder for each picture. A picture
 is encoded once, and is inserted into the body when the request is sent.
 
-This module does not retry. It follows no redirect, because the data policy checked only the given address. It asks for
-replies without compression, and reads them up to a bound. A reply that is compressed anyway is unpacked piece by piece,
-up to the same bound. aiohttp, like litellm, is imported when the first question is asked.
+This module does not retry, and follows no redirect, because the data policy checked only the given address. Replies are
+requested without compression, and read up to a bound. A reply that is compressed anyway is unpacked piece by piece, up
+to the same bound. aiohttp, like litellm, is imported when the first question is asked.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ _PATHS = click.Path(path_type=Path)
               help="An earlier review (its folder, review.json or verdicts), to find readers who already saw a "
               "key. May be repeated.")  # fmt: skip
 @click.option("--leave-out-seen", is_flag=True,
-              help="Leave out cases whose key a reader has already seen. Without this option, such a case is an "
+              help="Leave out cases whose key a reader has already seen. Without this option, they are an "
               "error.")  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of sampling, training and repetition.")
 @click.option("--page", is_flag=True, help="Also write a review page for each sheet, opened from disk in a browser.")
@@ -46,8 +46,8 @@ def study(
     """Assign the items of BENCH to readers. Every reader answers every case without seeing proposals.
 
     Each reader gets training with feedback, the study in parts, and some items to answer again weeks later. The first
-    tab of the study's first workbook says how common the findings are and what to do when uncertain. It also asks for
-    the reader's experience, display and reading conditions.
+    tab of the study's first workbook says how common the findings are and what to do when uncertain, and asks for the
+    reader's experience, display and reading conditions.
     """
     from chexqa.cli.review.deal import list_pages, page_writer
     from chexqa.review.export_options import reviewer_names
