@@ -31,7 +31,7 @@ from chexqa.version import __version__
 
 
 class Entry(NamedTuple):
-    """Place of a command's function (``module:function``), and the command's one-line help."""
+    """Location of a command's function (``module:function``), and the command's one-line help."""
 
     address: str
     help: str

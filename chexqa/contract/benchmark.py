@@ -94,7 +94,7 @@ class Benchmark:
 
     @property
     def is_phantom(self) -> bool:
-        """True if the radiographs are drawn phantoms: a software test without clinical meaning."""
+        """True if the radiographs are drawn phantoms, so that results have no clinical meaning."""
         return bool(self.about["data"] == "phantom")
 
     @property

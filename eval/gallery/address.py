@@ -17,8 +17,8 @@ name           items that pass
 ``level``      ``coarse``, ``fine`` or ``semantic``; ``none`` for kinds without a level
 ``stage``      ``1`` to ``4``
 ``path``       items of cases on this path, such as ``revision_free``
-``condition``  ``original``, the name of an altered picture's condition, such as ``target``, or a cell of stress, such
-               as ``noise-3``
+``condition``  ``original``, the name of an altered picture's condition, such as ``target``, or a way of stressing an
+               item, such as ``noise-3``
 ``flag``       items with this flag of the key, such as ``contested``, or with this reason why they are not asked with
                an altered picture
 ``right``      items that this model has right

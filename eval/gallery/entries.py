@@ -216,5 +216,5 @@ def _state(item: Item, key: tuple[int, ...] | None, turn: Turn, original: Said |
 
 
 def is_altered(entry: Entry) -> bool:
-    """Return True for an altered or stressed item."""
+    """Return True for an item with an altered picture, and for a stressed item (see :mod:`chexqa.eval.stress`)."""
     return entry.item.condition != ORIGINAL

@@ -26,7 +26,7 @@ class Numbered:
         self._numbers: dict[Hashable, int] = {}
 
     def of(self, value: Hashable) -> int:
-        """Return the number of a value, from 0."""
+        """Return the number of a value; a new value gets the next number, from 0."""
         return self._numbers.setdefault(value, len(self._numbers))
 
     @property

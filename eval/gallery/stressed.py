@@ -41,7 +41,7 @@ class Thumbs:
         return encode_thumb(self._stressed.spoilt(*self.made[image]))
 
     def some(self, images: Iterable[str]) -> Benchmark | Thumbs:
-        """Return a source of only the pictures ``images``, without items, and without keys that it does not need."""
+        """Return a source of the pictures ``images`` alone, with only the data that these pictures need."""
         made = {image: self.made[image] for image in images if image in self.made}
         cases = {case_id: (self.benchmark.cases or {})[case_id] for _, _, case_id in made.values()}
         own = replace(self.benchmark, items=(), answers=None, cases=cases)

@@ -62,7 +62,7 @@ _PATHS = click.Path(path_type=Path)
               "small.")  # fmt: skip
 @click.option("--manifest", type=_PATHS,
               help="The manifest that BENCH was made from. The source pixels, and the masks in their original "
-              "size, are taken from it.")  # fmt: skip
+              "size, are read from it.")  # fmt: skip
 @click.option(
     "--image-root",
     type=click.Path(path_type=Path),
@@ -194,7 +194,7 @@ def open_second(
             "rows will get no answer"
         )
     if not opened.sheets and not opened.waiting:
-        say("Every second part is written already.")
+        say("The second parts of all reviewers are written already.")
     if opened.sheets:
         into = "" if verdicts is None else f" -o {verdicts}"
         home = loaded.path.parent
