@@ -223,7 +223,7 @@ def _check_syntax(path: Path, syntax: str) -> None:
     name = known if UID(syntax).is_valid and (known := UID(syntax).name) != syntax else "unknown"
     if syntax == _DEFLATED:
         raise InputError(
-            f"{path}: the transfer syntax ({name}) compresses the whole file, which is not read; save the file in "
+            f"{path}: the transfer syntax ({name}) compresses the whole file and cannot be read; save the file in "
             "another transfer syntax."
         )
     try:

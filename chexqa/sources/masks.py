@@ -82,8 +82,8 @@ def _folder_records(
         if path.suffix.lower() in PICTURES and not path.name.startswith("."):
             if path.stem in pictures:
                 raise InputError(
-                    f"{path}: {pictures[path.stem]} has the same name without suffix, so both would share masks; "
-                    "rename one."
+                    f"{path}: {pictures[path.stem]} has the same name without suffix, so both pictures would get the "
+                    "same masks; rename one of the two."
                 )
             pictures[path.stem] = path.name
     unmarked, lost = Tally(), Tally()

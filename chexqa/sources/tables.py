@@ -47,7 +47,9 @@ class Table:
             self.columns = [name.strip() for name in next(csv.reader([header], delimiter=self._delimiter), [])]
         twice = [name for name, count in Counter(self.columns).items() if name and count > 1]
         if twice:
-            raise InputError(f"{path}: the column '{twice[0]}' is given twice in the first line; keep or rename one.")
+            raise InputError(
+                f"{path}: the first line has the column '{twice[0]}' twice; remove or rename one of the two."
+            )
         missing = [name for name in needed if name not in self.columns]
         if missing:
             raise InputError(f"{path}: the column '{missing[0]}' is missing; the first line has {self.listed}.")

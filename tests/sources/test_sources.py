@@ -215,7 +215,7 @@ def test_a_tables_paths_may_start_at_folders(folders: Path, cli: Cli) -> None:
             b"image,mask,finding,access\n\na.png,,edema,secret\n",
             "t.csv, line 3: field 'access': \"secret\" is not one of",
         ),
-        (b"image,mask,finding,mask\na,b,edema,\n", "t.csv: the column 'mask' is given twice in the first line"),
+        (b"image,mask,finding,mask\na,b,edema,\n", "t.csv: the first line has the column 'mask' twice"),
         (b"image,mask,finding\na.png,,edema\na.png,,edema\n", "line 3: this image and finding are already in line 2"),
         (b"image,mask,finding\n../up.png,,edema\n", "is outside the manifest's folder"),
         (b"image,mask,finding\n/etc/hosts,,edema\n", "is outside the manifest's folder"),

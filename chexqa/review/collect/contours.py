@@ -151,7 +151,7 @@ def _drawables(batch: Batch, order: ContourOptions) -> Callable[[Verdict, Sequen
             place = recorded_manifest(batch)
             if place is None:
                 raise InputError(
-                    f"the manifest {batch.about['manifest']}, which the export used, is missing; put it back there"
+                    f"the manifest {batch.about['manifest']}, which the export used, is missing; restore this file"
                 )
             sources.update(made_from(bench, read_manifest(place, order.image_root)))
         case = sources[key.case_id]

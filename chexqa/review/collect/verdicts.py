@@ -324,7 +324,9 @@ def by_item(verdicts: Iterable[Verdict], loaded: Benchmark) -> dict[str, list[Ve
     found: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         if verdict.is_on_mask:
-            raise InputError(f"verdict on '{verdict.row}': is about a mask; give the manifest of the cases instead.")
+            raise InputError(
+                f"verdict on '{verdict.row}': is about a mask; give the manifest of the cases, not a benchmark."
+            )
         if verdict.row not in names or not _is_on(verdict, loaded, names[verdict.row]):
             raise InputError(
                 f"verdict on '{verdict.row}': is for benchmark {benchmark_mark(verdict.benchmark)}, but "

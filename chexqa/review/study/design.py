@@ -95,7 +95,9 @@ def saw_key(paths: Iterable[Path]) -> dict[str, set[str]]:
         if path.is_dir():
             files = [path / name for name in (columns.BATCH_FILE, _STORE) if (path / name).exists()]
         if not files or not all(file.exists() for file in files):
-            raise InputError(f"{path}: contains neither {columns.BATCH_FILE} nor {_STORE}; name an earlier review.")
+            raise InputError(
+                f"{path}: contains neither {columns.BATCH_FILE} nor {_STORE}; name the folder of an earlier review."
+            )
         for file in files:
             for reviewer, row in _rows(file):
                 found.setdefault(reviewer.casefold(), set()).add(case_of(row))
