@@ -18,10 +18,10 @@ _HEADS = {
 _WIDTH, NO_NUMBER = "heart_width", "–"
 CAPTION = (
     "Share of present findings with a right place minus share of absent findings with any place; always answering "
-    "'nowhere' gives 0. Mean of findings, without those on the heart. Heart width: cardiothoracic ratio within 0.03. "
-    "95 % intervals under the numbers. A model has no score if its answers on test markers do not prove its declared "
-    "coordinate system (unit and order of its numbers). The table then names the coordinate systems that fit; ask "
-    "again with --frame NAME."
+    "'nowhere' gives 0. Mean of findings, without those on the heart. Heart width: share of cardiothoracic ratios "
+    "within 0.03 of the right one. 95 % intervals under the numbers. A model has no score if its answers on test "
+    "markers do not prove its declared coordinate system (unit and order of its numbers). The table then names the "
+    "coordinate systems that fit; ask again with --frame NAME."
 )
 
 NO_ABSENT = (

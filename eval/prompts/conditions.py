@@ -134,8 +134,8 @@ def texts(benchmark: Benchmark, condition: Condition) -> dict[str, Any]:
             if known is None:
                 raise InputError(
                     f"{option}: the question bank '{bank['name']}' has no wording for {what}, and chexqa has "
-                    f"none in the language '{bank['language']}'; add '{name}' to its 'conversation' and generate "
-                    "the benchmark again."
+                    f"none in the language '{bank['language']}'; add '{name}' to the bank's 'conversation' and "
+                    "generate the benchmark again."
                 )
             made[name] = known[name]
     for name, wanted in (("confidence", condition.confidence), ("may_abstain", condition.may_abstain)):

@@ -98,8 +98,8 @@ def read_second_masks(
         }
     if not found:
         raise InputError(
-            f"{folder}: has no mask for any case of {benchmark.folder}; give a manifest with the benchmark's case "
-            f"ids, or files CASE.png with these ids as names."
+            f"{folder}: has no mask for any case of {benchmark.folder}; give a manifest with the case ids of the "
+            f"benchmark's own manifest, or files CASE.png with these ids as names."
         )
     return found
 
@@ -114,7 +114,7 @@ def _of_manifest(path: FilePath, wanted: Mapping[str, CaseKey], image_root: File
         if case.redrawn is not None:
             raise InputError(
                 f"{where}: this mask was redrawn in a review, so its reader saw the first mask; give masks "
-                f"drawn without seeing it."
+                f"drawn without seeing the first mask."
             )
         loaded = load_case(case)
         if loaded.image_key != key.measures.get("image_key"):

@@ -66,7 +66,7 @@ def random_tables(frames: Frames) -> Iterator[Table]:
         here = [row for row in rows if row["protocol"] == protocol]
         many = max(row["readers"] for row in here)
         note = (
-            f"Differences in points; {many} readers and the patients are both random samples (Obuchowski-Rockette); "
+            f"Differences in points, for {many} readers and the patients as random samples (Obuchowski-Rockette); "
             f"above 0 the model is better. {UNDER}"
         )
         if any(row["p"] is not None for row in here):

@@ -293,7 +293,10 @@ def _place(
     Raise ``InputError`` if the turn's item, options or round do not exist, or if another turn answered its question.
     """
     if turn.item_id not in items:
-        raise InputError(f"{run.folder}: holds a turn of item '{turn.item_id}', which the benchmark does not have.")
+        raise InputError(
+            f"{run.folder}: holds a turn of item '{turn.item_id}', which the benchmark does not have; "
+            "restore the run's log."
+        )
     known = sorted(option.n for option in items[turn.item_id].options)
     if not set(turn.parsed or ()) <= {*known} or (turn.order is not None and sorted(turn.order) != known):
         raise InputError(

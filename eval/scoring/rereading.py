@@ -119,7 +119,7 @@ def mixed(runs: Sequence[Run]) -> str | None:
     found = versions(runs)
     if len(found) < 2:
         return None
-    parts = [f"version {version} {turns:,}" for version, turns in found.items()]
+    parts = [f"version {version}: {turns:,}" for version, turns in found.items()]
     return (
         f"Different versions of the parser read these replies ({', '.join(parts)}); --reread reads all of them with "
         f"the current one, version {answer_parser.VERSION}."

@@ -212,7 +212,7 @@ def endings(graded: Graded) -> list[str]:
     told = []
     for row in decided(graded).to_dicts():
         low, high = (f"{100 * row[name]:.1f}" for name in ("difference_low", "difference_high"))
-        which = "stopped when it was decided" if row["decided"] else "asked all patients without a decision"
+        which = "stopped with a decision" if row["decided"] else "asked all patients without a decision"
         not_ranked = " The two models are not ranked, and their other scores are not tested." if row["decided"] else ""
         told.append(
             f"The run of {row['model_a']} and {row['model_b']} {which}, after {row['patients']:,} of "

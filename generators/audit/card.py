@@ -178,9 +178,9 @@ def _definitions(audit: Audit) -> list[str]:
         "## Definitions",
         "\n".join(kinds),
         "Sides are the patient's. *Chance* is one over the number of legal answers. *Prior* is the accuracy of always "
-        "giving the most frequent answer of the kind and finding; with few items it is above chance by itself. Paths: "
-        "lesion-free (detection only), revision-free (the outline fits) and revision-required (the outline was altered "
-        "in one to three places).",
+        "giving the most frequent answer of the kind and finding; with few items it is above chance in any case. "
+        "Paths: lesion-free (detection only), revision-free (the outline fits) and revision-required (the outline was "
+        "altered in one to three places).",
         "\n".join(recipes),
     ]
 
@@ -233,13 +233,11 @@ def _measures(audit: Audit, names: set[str]) -> list[str]:
     ]
     if edits:
         parts.append(_table(["altered outlines, %", "n", "least", "quartile", "median", "quartile", "largest"], edits))
-        numbers = contents["edits"]
+        found = contents["edits"]
+        outlines = [f"{count:,} with {plural(int(number), 'edit')}" for number, count in found["by_number"].items()]
         parts.append(
-            "Altered outlines: "
-            + ", ".join(
-                f"{count:,} with {plural(int(number), 'edit')}" for number, count in numbers["by_number"].items()
-            )
-            + f". Edits that make the outline too large: {numbers['over']:,}, too small: {numbers['under']:,}."
+            f"Altered outlines: {', '.join(outlines)}. Edits that make the outline too large: {found['over']:,}, "
+            f"too small: {found['under']:,}."
         )
     parts += [*_figure("lesions", "sizes of lesions", names), *_figure("edits", "overlap and depth of edits", names)]
     near: Record = contents["near_threshold"] or {}
@@ -332,7 +330,17 @@ def _results_table(rows: Iterable[Result]) -> str:
          "–" if row.detectable is None else _percent(row.detectable)]
         for row in rows
     ]  # fmt: skip
-    head = ["kind", "predictor", "answers", "right %", "95 % interval", "chance %", "p", "p (Holm)", "found from %"]
+    head = [
+        "kind",
+        "predictor",
+        "answers",
+        "right %",
+        "95 % interval",
+        "chance %",
+        "p",
+        "p (Holm)",
+        "smallest leak found %",
+    ]
     return _table(head, cells, left=2)
 
 
@@ -365,8 +373,8 @@ def _limits(audit: Audit) -> list[str]:
         )
     if contents["one_answer"]:
         limits.append(
-            f"every {markdown(', '.join(contents['one_answer']))} item has the same answer, so a model can "
-            f"answer without looking"
+            f"items of the kind {markdown(' or '.join(contents['one_answer']))} all have the same answer, so a model "
+            f"can answer without looking"
         )
     unstable = sum(row["unstable"] for row in contents["unstable"].values())
     if unstable:

@@ -180,7 +180,7 @@ def open_checkpoint(out: Path, job: Record) -> Iterator[Checkpoint]:
     """
     folder = _partial_folder(out)
     if os.path.lexists(out) or _plain(out).exists():
-        raise InputError(f"{out}: exists already; name another output folder, or remove it first.")
+        raise InputError(f"{out}: exists already; name another output folder, or remove this one first.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -645,4 +645,4 @@ def test_the_card_counts_radiographs_and_warns_where_every_answer_is_the_same(ha
         handmade.case(name, finding, "revision_free", detection=(1,), contour_evaluation=(2,), measures=picture)
     written = card.text(audit(benchmark.load(handmade.write("real"))), [])
     assert "on 3 cases (3 patients, 2 radiographs, " in written
-    assert "every detection, contour" in written
+    assert "items of the kind detection or contour" in written

@@ -155,8 +155,8 @@ OUTLINE = (
         (
             (
                 "grid",
-                "Hit rate, with chance and the ceiling. The ceiling is the highest possible hit rate, because a small "
-                "lesion does not cover half of any cell.",
+                "Hit rate, with chance and the ceiling (the highest possible hit rate). The ceiling is below 100 % if "
+                "a lesion is too small to cover half of any cell.",
                 _of_grid,
             ),
             ("cells", "Where models point, and where the right cells are.", _of_cells),
@@ -212,10 +212,11 @@ OUTLINE = (
         "limits",
         "Limits: how deep an error must be",
         "From which depth is an error of an outline noticed?",
-        "The depth from which an error of an outline is seen, in three tasks: to say that an outline needs a revision "
-        "(d' is 1; outlines with one error), to mark the point at the error (halfway between the share of false marks "
-        "and the best that can be reached), and to choose the right one of four outlines (by the smallest difference "
-        "from a wrong one). A threshold outside the tested depths is given as the side on which it lies.",
+        "A threshold is the depth from which an error of an outline is seen. There are three tasks. Say whether an "
+        "outline needs a revision: d' is 1 at the threshold (outlines with one error). Mark the point at the error: "
+        "the share of marks is halfway between the share of false marks and the highest possible share. Choose the "
+        "right one of four outlines: the depth is the smallest difference from a wrong one. A threshold outside the "
+        "tested depths is given as the side on which it lies.",
         (
             (
                 "thresholds",
