@@ -105,7 +105,7 @@ def test_a_cell_that_is_no_place_is_a_problem_of_its_row_only(bench: Benchmark, 
     fill_all(study, "anna-reader", lambda row: {columns.ANSWER: odd[row]} if row in odd else right(row))
     code, out, err = cli("review", "import", study)
     told = " ".join((out + err).split())
-    assert "'400, 300, 120, 100' under 'answer' is not a place: the second corner of a box lies to the right" in told
+    assert "'400, 300, 120, 100' under 'answer' is not a place: the second corner of a box must lie" in told
     assert "'5000, 20' under 'answer' is not a place: it lies outside the picture; give x, y, such as" in told
     assert not any(wrong.values()), wrong
     store = {verdict.row: verdict for verdict in read_store(study).values()}
