@@ -191,7 +191,7 @@ class ConversationWorker:
         """Log the overflows that were not logged at once: as errors if the model has answered no question, otherwise as
         overflows.
 
-        If the model has answered, their conversations continue.
+        If the model has answered, the conversations of these turns continue.
         """
         held, self._held_back = self._held_back, []
         for talk, turn in held:

@@ -3,8 +3,8 @@
 A score is a ratio of sums over clusters (patients), or a weighted sum of such ratios. The rules use t quantiles:
 
 - Share: Wilson's interval on the effective number of answers, which is their number divided by the design effect. The
-  design effect is a weighted mean of its estimate (at least 0.7) and its largest possible value (all answers of a
-  patient alike). Their weights are the number of the rarer answers, and 1; so a share of 0 or 1 has an interval.
+  design effect is a weighted mean of its estimate (at least 0.7; weight: the number of the rarer answers) and its
+  largest possible value (all answers of a patient alike; weight: 1).
 - Sum of shares with positive weights (means of kinds, levels and findings; scores corrected for chance): Wilson's
   interval on the scale from all wrong to all right, with the variance of the sum over patients.
 - Mean of values that are not answers (overlaps, contrasts): a t interval; for values from 0 to 1, Wilson's interval.

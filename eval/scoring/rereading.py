@@ -102,7 +102,7 @@ def _change(before: Turn, after: Turn) -> str:
 
 
 def counts(changed: pl.DataFrame) -> pl.DataFrame:
-    """Return the number of changed turns for each ``model, kind, change``."""
+    """Return the number of turns that are read differently, for each ``model, kind, change``."""
     return changed.group_by("model", "kind", "change").len("turns").sort("model", "kind", "change")
 
 

@@ -258,7 +258,7 @@ def _excess(share: pl.Expr) -> pl.Expr:
 
 
 def mask_incomplete(study: ScoredSample, table: pl.DataFrame, results: Iterable[str]) -> pl.DataFrame:
-    """Return the table with the column ``unfinished``.
+    """Return the table with one more column, ``unfinished``.
 
     The columns named in ``results``, and the columns of their intervals, become null for models without numbers.
     """

@@ -32,7 +32,7 @@ class Pair(NamedTuple):
     """A question in the bank's wording and in another wording.
 
     The same question may state different rules of recipes, such as "a fifth" and "a quarter"; ``rule`` is the number of
-    its rule, from 1.
+    the stated rule, from 1.
     """
 
     wording: Wording

@@ -138,7 +138,8 @@ class NullScore(NamedTuple):
         return min(1.0, float(self.mass[round((right - self.least) / self.each) :].sum()))
 
     def detectable(self, level: float) -> float | None:
-        """Return the number of right answers under the smallest leak that a test at ``level`` finds with power 0.8.
+        """Return the expected right answers under the smallest leak that a test at ``level`` finds with probability
+        0.8.
 
         Returns None if the test finds no leak (see :func:`detectable_hits`).
         """

@@ -1,4 +1,4 @@
-"""Part of a benchmark's card on altered pictures: their number, and the cases that could not be filled."""
+"""The section of a benchmark's card on altered pictures: their number, and the cases that could not be filled."""
 
 from __future__ import annotations
 

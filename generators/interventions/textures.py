@@ -77,9 +77,11 @@ class Textures:
         return np.asarray(np.clip(values, -limit, limit), np.float32)
 
     def tone(self, patch: Mask) -> Floats | None:
-        """Return the tone ``(H, W)`` of clean lung without the patch; None if there is little clean lung.
+        """Return the tone ``(H, W)``: the blurred grey level of clean lung around each pixel; None if there is little
+        clean lung.
 
-        Both lungs count at each height, so the tone under a large lesion comes from the other lung.
+        Pixels in the patch are not used. Both lungs count at each height, so the tone under a large lesion comes from
+        the other lung.
         """
         pixels, lung = self._pixels, self._known * (1 - _shrunk(patch))
         if lung.sum() * _COARSE**2 < 0.1 * np.count_nonzero(self.lungs):

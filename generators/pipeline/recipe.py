@@ -67,7 +67,7 @@ class PerceptionRecipe:
         return record
 
     def wrong(self) -> str | None:
-        """Return a clause on a wrong setting that the schema does not detect; None if no setting is wrong."""
+        """Return an error text on a wrong setting that the schema does not detect; None if no setting is wrong."""
         edits, points, attributes = self.deformation, self.points, self.attributes
         ranges: dict[str, tuple[float, float]] = {
             "deformation.depth_to_size": edits.depth_to_size,
@@ -125,7 +125,7 @@ class GridRecipe:
         return record
 
     def wrong(self) -> str | None:
-        """Return a clause on a wrong setting that the schema does not detect; None if no setting is wrong."""
+        """Return an error text on a wrong setting that the schema does not detect; None if no setting is wrong."""
         for name in self.plausible_anatomy:
             if name not in self.findings:
                 return (
@@ -159,7 +159,7 @@ class PlacesRecipe:
         return record
 
     def wrong(self) -> str | None:
-        """Return a clause on a wrong setting that the schema does not detect; None if no setting is wrong."""
+        """Return an error text on a wrong setting that the schema does not detect; None if no setting is wrong."""
         for field_name in ("diffuse", "diffuse_in_both_lungs", "heart"):
             for name in getattr(self, field_name):
                 if name not in self.findings:
