@@ -38,9 +38,11 @@ class AttributeRules:
 
     Areas are divided by the square of the picture's longer side, and distances by this side.
 
-    - ``involved_share``: the share of a region that a lesion must cover to involve it.
+    - ``involved_share``: the share of a region that a component (by the rule ``union``: the lesion) must cover to
+      involve it.
     - ``clear_distance``: the least distance of a lesion from a region that is clearly free (rule ``union``).
-    - ``lung_share``: the share of a lung that a component must cover to count for severity and comparison.
+    - ``lung_share``: the share of a lung that a component (or the lesion) must cover to count for severity and
+      comparison.
     - ``severity_cuts``: covered shares of a lung that separate the grades of severity.
     - ``larger_ratio``: the least ratio of both lungs' covered areas at which one side counts as larger.
     """

@@ -15,7 +15,7 @@ const leaderboard = (() => {
   function missing(row, value, low) {
     if (value !== null && value !== undefined) return low === null || low === undefined ? bare(row) : null;
     if (row.unfinished) return `no number: ${report.plural(row.unfinished, "question")} without an answer yet`;
-    return view.score === "corrected" && row.accuracy != null ? "no number: no finding of its yes/no questions has both answers in the key, so that always yes or always no cannot be told from sight; “not corrected” has the share of right answers" : "no number";
+    return view.score === "corrected" && row.accuracy != null ? "no number: no finding of its yes/no questions has both answers in the key, which the score corrected for chance needs; “not corrected” has the share of right answers" : "no number";
   }
 
   // The leaderboard's columns: a name, a label, what it means, and the number of each model.
@@ -55,7 +55,7 @@ const leaderboard = (() => {
     const places = shown.length ? [] : rows("places").filter((row) => here(row) && row.finding === data.macro);
     for (const kind of new Set(places.map((row) => row.kind))) {
       const own = new Map(places.filter((row) => row.kind === kind).map((row) => [row.model, row]));
-      shown.push({ name: kind, label: words(kind), meaning: `${data.terms.net}; mean of findings`, nobody: "no model is above “nowhere” always", least: -1, of: (model) => {
+      shown.push({ name: kind, label: words(kind), meaning: `${data.terms.net}; mean of findings`, nobody: "no model is better than always answering “nowhere”", least: -1, of: (model) => {
         const row = own.get(model), one = entry(row, "net", 0, { model, protocol: view.protocol, kind }, `${model}, ${words(kind)}`,
           row ? [`${number(row.present, "count")} findings present, ${number(row.absent, "count")} absent`, `Present: ${number(row.right_present)} % right; absent: ${number(row.placed_absent)} % with a place`] : []);
         return one && one.value == null && row.frame !== "proved" ? { ...one, missing: `no number: its coordinate system is ${row.frame}` } : one;
