@@ -44,8 +44,9 @@ def load(folder: Path, benchmark: Benchmark) -> pl.DataFrame:
     drawn = batch.about.get("drawn")
     if not drawn:
         raise InputError(
-            f"{batch.path}: does not record the probability with which its blind items were drawn, so they cannot "
-            "correct scores; export a review of a random sample (without --only and --cases) that is answered blind."
+            f"{batch.path}: does not record the probability with which its blind items were drawn, so these items "
+            "cannot correct scores; export a review of a random sample (without --only and --cases) that is answered "
+            "blind."
         )
     answers, _ = benchmark.key("--reviewed")
     store = read_store(folder if folder.is_dir() else folder.parent / STORE).values()
@@ -69,7 +70,7 @@ def _check(table: pl.DataFrame, batch: Batch) -> None:
     if table.height < LEAST_ITEMS:
         raise InputError(
             f"{batch.path}: has only {plural(table.height, 'item')} drawn at random and answered blind; the correction "
-            f"of a level needs at least {LEAST_ITEMS}."
+            f"of a level needs at least {LEAST_ITEMS}; have more items reviewed."
         )
     if open_ones > MOST_UNSETTLED * table.height:
         raise InputError(

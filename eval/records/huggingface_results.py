@@ -36,7 +36,7 @@ def export_results(run: Run, benchmark: Benchmark, out: Path, dataset: str) -> l
     items) are left out. Raise ``InputError`` if no model has a headline.
     """
     if not _REPOSITORY.fullmatch(dataset):
-        raise InputError(f"--dataset {dataset}: not a name of a data set on the hub; write OWNER/NAME.")
+        raise InputError(f"--dataset {dataset}: this is not the name of a data set on the hub; write OWNER/NAME.")
     graded = grade.grade_runs(benchmark, [run])
     tables = all_tables(graded)
     written = []

@@ -257,5 +257,5 @@ def png_size(path: Path, inside: Path | None = None) -> Size:
     with reading(path), open_binary(path, inside=inside) as file:
         head = file.read(24)
     if len(head) < 24 or not head.startswith(PNG_SIGNATURE):
-        raise InputError(f"{path}: not a PNG file; restore it.")
+        raise InputError(f"{path}: is not a PNG file; restore it.")
     return int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")

@@ -96,7 +96,10 @@ def import_results(
         where = f"{path}, {key_id}"
         check(result, "chexpercept_result", where)
         if key_id not in by_key:
-            raise InputError(f"{where}: the benchmark has no case of this name{suggest(key_id, by_key)}.")
+            raise InputError(
+                f"{where}: the benchmark has no case of this name{suggest(key_id, by_key)}; use the benchmark imported "
+                "from the release of these results."
+            )
         for item, reply in _replies(result, sorted(items[by_key[key_id].case_id], key=lambda item: item.seq)):
             right = answers[item.item_id].answer
             _check_truth(reply, item, right, where)
