@@ -293,7 +293,7 @@ COLUMNS: dict[str, str] = {
     "published_class": "class of the model by the published rules on columns cgr, uar, is; guessing can give any class",
     "flipped_target": "share of detection answers that change when the lesion is filled in",
     "flipped_irrelevant": "share of detection answers that change when another part of the lung is filled in",
-    "condition": "altered picture: lesion filled in (target, partial: a part), lung filled in (irrelevant), or mirror",
+    "condition": "target (lesion filled in), partial (a part of it), irrelevant (other lung filled in) or mirror",
     "reason": "why the cases have no altered picture",
     "estimate": "the estimate of confidence: stated (by the model), repeats (share of an item's repeats that give the "
     "most frequent answer) or logprob (probability of the answer's tokens, as given by the server)",
