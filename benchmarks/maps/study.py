@@ -63,7 +63,8 @@ def told(graded: Path) -> None:
     lesions = rows.filter(pl.col("model") == rows["model"][0]).group_by("finding").len()
     counts = lesions.filter(pl.col("len") >= len(conclusions.THIRDS))["len"]
     for row in gaps.sort("model").to_dicts():
-        name, truth = row["model"], ""
+        name, truth, ends = row["model"], "", [row["pointing_low"], row["pointing_high"]]
+        reach = None if None in ends else ends
         if name in PLANTED:
             skill, gap = PLANTED[name][1], []
             for count in counts:
@@ -71,12 +72,12 @@ def told(graded: Path) -> None:
                 thirds = [[one for rank, one in enumerate(chances) if 3 * rank // count == end] for end in (0, 2)]
                 gap.append(sum(thirds[0]) / len(thirds[0]) - sum(thirds[1]) / len(thirds[1]))
             planted = sum(gap) / len(gap)
-            is_held = row["pointing_low"] <= planted <= row["pointing_high"]
-            truth = f"; known {planted:+.3f}, {'' if is_held else 'NOT '}in the interval"
+            truth = f"; known {planted:+.3f}"
+            if reach:
+                truth += f", {'' if reach[0] <= planted <= reach[1] else 'NOT '}in the interval"
         auc = known.filter(pl.col("model") == name)["recognition_auc"][0]
-        ends = [row["pointing_low"], row["pointing_high"]]
-        reach = "no interval" if None in ends else f"{ends[0]:+.3f} to {ends[1]:+.3f}"
-        print(f"{name}: small minus large {row['pointing']:+.3f} ({reach}){truth}; recognition {auc:.2f}")
+        interval = f"{reach[0]:+.3f} to {reach[1]:+.3f}" if reach else "too few cases for an interval"
+        print(f"{name}: small minus large {row['pointing']:+.3f} ({interval}){truth}; recognition {auc:.2f}")
     domains = pl.read_csv(graded / "domains.csv", comment_prefix="#").select(
         "domain", "models", "pointing", "recognition_auc"
     )

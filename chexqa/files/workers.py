@@ -16,6 +16,7 @@ from typing import Self, TypeVar
 from threadpoolctl import threadpool_limits
 
 _SECONDS, _THREADS = 1.0, 2
+_KEPT_BYTES = 30 * 2**20
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -90,8 +91,8 @@ def _shared(
     function: Callable[[T], R], tasks: Sequence[T], waiting: deque[int], results: dict[int, Future[R]]
 ) -> Iterator[R]:
     for number in range(len(tasks)):
-        while not results[number].done() and (last := _taken(waiting.pop)) is not None:
-            _settle(results[last], function, tasks[last])
+        while not results[number].done() and (other := _taken(waiting.popleft)) is not None:
+            _settle(results[other], function, tasks[other])
         yield results.pop(number).result()
 
 
@@ -163,6 +164,9 @@ def _begin(parent: int) -> None:
     # One worker uses one core: more threads would only compete.
     cv2.setNumThreads(1)
     single_sums()
+    # The C library returns freed memory to the system beyond twice the largest block that was freed before. One large
+    # block, which is never written, makes it keep the memory of pictures: getting this memory again takes long.
+    bytearray(_KEPT_BYTES)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 

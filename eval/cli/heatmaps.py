@@ -118,6 +118,8 @@ def makers(plugins: tuple[str, ...]) -> None:
 @click.option(
     "--allow-partial", is_flag=True, help="Also score a model whose maps are incomplete, on the maps that it has."
 )
+@click.option("--workers", type=click.IntRange(1, 256), default=2, show_default=True,
+              help="Number of processes. Only a grading of 1,000 maps or more uses a second one.")  # fmt: skip
 @click.option("-o", "--out", "output", required=True, metavar="DIR", type=_PATH, help="Folder for the tables.")
 def grade(
     maps: tuple[Path, ...],
@@ -129,6 +131,7 @@ def grade(
     outlines: Path | None,
     csv: Path | None,
     allow_partial: bool,
+    workers: int,
     output: Path,
 ) -> None:
     """Grade localization maps; each folder MAPS has the maps of one model.
@@ -156,7 +159,7 @@ def grade(
     graded = {}
     if named:
         with progress(f"grading {plural(len(named), 'folder')} of maps", len(truth.targets)) as advance:
-            graded = grading.grade_folders(named, truth, thresholds, advance)
+            graded = grading.grade_folders(named, truth, thresholds, advance, workers)
     for name, (path, grader) in given.items():
         with progress(f"grading {name}", len(truth.targets)) as advance:
             graded[name] = grader(name, path, truth, advance)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,7 +18,7 @@ from chexqa.eval.heatmaps.map_files import READERS, Map, read_map
 from chexqa.eval.heatmaps.targets import Directory, Lesion, Mask, Target, Truth, lesion_of
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, parse_json, read_text
-from chexqa.files.workers import single_pictures
+from chexqa.files.workers import Background, single_pictures
 from chexqa.imaging import masks
 from chexqa.imaging.read import mask_to_working
 from chexqa.sources import chexlocalize
@@ -43,6 +42,10 @@ COLUMNS: dict[str, Any] = {
     **dict.fromkeys(metrics.METRICS, pl.Float64),
     **dict.fromkeys((*metrics.SWEPT["iou"], *metrics.SWEPT["dice"]), pl.Float64),
 }
+# Worker processes need a second to start; in this time one process grades about so many maps.
+MANY_MAPS = 1000
+# Number of targets that a process gets at once.
+_OF_TASK = 8
 Advance = Callable[[], None]
 Mark = TypeVar("Mark")
 
@@ -110,29 +113,28 @@ def grade_maps(
 
 
 def grade_folders(
-    folders: Mapping[str, Path], truth: Truth, thresholds: Thresholds | None, advance: Advance = lambda: None
+    folders: Mapping[str, Path],
+    truth: Truth,
+    thresholds: Thresholds | None,
+    advance: Advance = lambda: None,
+    workers: int = 1,
 ) -> dict[str, Graded]:
     """Return the grades of the map files of several models, keyed by model; each model has a folder of maps.
 
-    A model's grades equal those of :func:`grade_maps`. The mask of a target is decoded once for all models. Threads
-    grade the targets, one for each core of the processor. ``advance`` is called after each target.
+    A model's grades equal those of :func:`grade_maps`. The mask of a target is decoded once for all models. ``workers``
+    is the number of processes, this one included; with fewer than :data:`MANY_MAPS` maps, threads of this process grade
+    them. ``advance`` is called after each target.
     """
     placed = {model: _place_files(folder, truth) for model, folder in folders.items()}
+    jobs = [(target, {model: files.get(target) for model, (files, _) in placed.items()}) for target in truth.targets]
+    tasks = [_Task(tuple(jobs[first : first + _OF_TASK]), thresholds) for first in range(0, len(jobs), _OF_TASK)]
     rows: dict[str, list[tuple[Any, ...]]] = {model: [] for model in folders}
-
-    def grade(target: Target) -> list[tuple[Any, ...]]:
-        found = {model: files.get(target) for model, (files, _) in placed.items()}
-        return _grade_target(target, found, thresholds)
-
-    # NumPy and OpenCV release Python's lock while they count pixels, so threads suffice.
-    with single_pictures(), ThreadPoolExecutor(os.cpu_count()) as pool:
-        try:
-            for made in pool.map(grade, truth.targets):
-                for model, row in zip(folders, made, strict=True):
-                    rows[model].append(row)
-                advance()
-        finally:
-            pool.shutdown(cancel_futures=True)
+    is_large = sum(len(files) for files, _ in placed.values()) >= MANY_MAPS
+    with single_pictures(), Background(workers if is_large else 1) as background:
+        for made in chain.from_iterable(background.start(_grade_task, tasks)):
+            for model, row in zip(folders, made, strict=True):
+                rows[model].append(row)
+            advance()
     return {model: Graded(_frame(rows[model]), unused) for model, (_, unused) in placed.items()}
 
 
@@ -166,6 +168,17 @@ def _place_files(folder: Path, truth: Truth) -> tuple[dict[Target, Path], tuple[
             f"{folder}: {seen}; a map is called <case id or radiograph>_<finding> and ends in {', '.join(READERS)}."
         )
     return files, tuple(unused)
+
+
+class _Task(NamedTuple):
+    """Some targets, each with the map file of every model (None if the model has no map), which one process grades."""
+
+    jobs: tuple[tuple[Target, dict[str, Path | None]], ...]
+    thresholds: Thresholds | None
+
+
+def _grade_task(task: _Task) -> list[list[tuple[Any, ...]]]:
+    return [_grade_target(target, files, task.thresholds) for target, files in task.jobs]
 
 
 def _grade_target(

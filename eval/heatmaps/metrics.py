@@ -24,6 +24,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from chexqa.files.workers import same_everywhere
 from chexqa.imaging import grid
 
 Mask = npt.NDArray[np.bool_]
@@ -78,13 +79,14 @@ def levels(values: Floats, covered: Places) -> Levels:
     """
     steps = (values * np.float32(STEPS)).astype(np.uint16)
     np.maximum(steps, (values > 0).astype(np.uint16), out=steps)
-    if steps.size < _EXACT:  # much faster than NumPy's
+    if steps.size < _EXACT:  # much faster than NumPy's; counts are the same on every processor
         whole = cv2.calcHist([steps], [0], None, [STEPS + 1], [0, STEPS + 1]).ravel().astype(np.int64)
     else:
         whole = np.bincount(steps.ravel(), minlength=STEPS + 1)
     return Levels(steps, whole, np.bincount(steps.ravel()[covered], minlength=STEPS + 1))
 
 
+@same_everywhere()
 def fit(values: npt.NDArray[np.float64], shape: tuple[int, int]) -> Floats:
     """Return a map ``(h, w)`` of finite numbers resized to ``shape`` ``(H, W)`` and scaled to 0 … 1.
 
@@ -262,6 +264,7 @@ def _doubled_wins(inside: Floats, outside: Floats) -> int:
     return int(below) + int(up_to)
 
 
+@same_everywhere()
 def contrast_to_noise(values: Floats, mask: Mask, covered: Places | None = None) -> float | None:
     """Return ``|mean inside - mean outside| / sqrt(variance inside + variance outside)`` of a map, as in BioViL.
 

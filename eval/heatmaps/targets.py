@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -46,7 +46,7 @@ class Target:
     """One present finding of one radiograph.
 
     - ``names``: the names of the case that can precede the finding's name in a map's file name.
-    - ``read``: a function that returns the mask, bool ``(H, W)``, which is not empty.
+    - ``read``: a function that returns the mask, bool ``(H, W)``, which is not empty. It can be pickled for workers.
     - ``hits``: the numbers of the grid cells that are hits by the benchmark's key; if None, the published rule finds
       them from the mask.
     - ``picture``: a name that identifies the radiograph.
@@ -108,7 +108,7 @@ def of_benchmark(folder: Path) -> Truth:
                 study_id=case.study_id,
                 picture=str(case.measures.get("image_key") or case.case_id),
                 item_id=None if answer is None else answer.item_id,
-                read=_decoder(rle, f"{folder / benchmarks.ANSWERS}, case '{case.case_id}'"),
+                read=partial(masks.from_rle, rle, f"{folder / benchmarks.ANSWERS}, case '{case.case_id}'"),
                 hits=None if answer is None else answer.answer,
                 source_size=None if size is None else (size[0], size[1]),
             )
@@ -149,29 +149,35 @@ def _of_outlines(path: Path) -> Iterable[Target]:
                 study_id=f"{patient}_{study}",
                 picture=key,
                 item_id=None,
-                read=_decoder(rle, f"{path}, {key}, {finding}"),
+                read=partial(masks.from_rle, rle, f"{path}, {key}, {finding}"),
             )
 
 
 def _of_case(case: Case) -> Target:
-    @cache
-    def runs() -> Record:
-        # A mask is read several times, for maps and for each reader; the radiograph is decoded and checked only once.
-        mask = load_case(case).source_mask
-        assert mask is not None, "a present case has a mask"
-        return masks.to_rle(mask)
-
-    def read() -> Mask:
-        return masks.from_rle(runs(), f"{case.manifest}, line {case.line}")
-
     names = {*_names(case.case_id, case.finding), case.image.stem}
     return Target(
-        case.case_id, case.finding, frozenset(names), case.patient_id, case.study_id, str(case.image), None, read
-    )
+        case.case_id, case.finding, frozenset(names), case.patient_id, case.study_id, str(case.image), None,
+        _CaseMask(case),
+    )  # fmt: skip
 
 
-def _decoder(rle: Record, where: str) -> Callable[[], Mask]:
-    return lambda: masks.from_rle(rle, where)
+class _CaseMask:
+    """Function that returns the mask of a case.
+
+    A mask is read several times, for maps and for each reader; the radiograph is decoded and checked only once.
+    """
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+
+    def __call__(self) -> Mask:
+        return masks.from_rle(self._runs, f"{self._case.manifest}, line {self._case.line}")
+
+    @cached_property
+    def _runs(self) -> Record:
+        mask = load_case(self._case).source_mask
+        assert mask is not None, "a present case has a mask"
+        return masks.to_rle(mask)
 
 
 def _names(case_id: str, finding: str) -> set[str]:

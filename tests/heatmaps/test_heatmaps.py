@@ -408,6 +408,20 @@ def test_every_target_has_a_row_whatever_its_map_is(tmp_path: Path, truth: targe
     assert rows["effusion"]["patient_id"] == "patient1"
 
 
+def test_worker_processes_give_the_same_rows_in_the_same_order(
+    tmp_path: Path, truth: targets.Truth, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = {name: write_maps(tmp_path / name, truth, edema=peak(3, place)) for place, name in enumerate("ab")}
+    alone = grading.grade_folders(folders, truth, None)
+    monkeypatch.setattr(grading, "MANY_MAPS", 1)
+    monkeypatch.setattr(grading, "_OF_TASK", 1)
+    advanced: list[None] = []
+    shared = grading.grade_folders(folders, truth, None, lambda: advanced.append(None), workers=2)
+    assert list(shared) == ["a", "b"]
+    assert all(shared[name].rows.equals(alone[name].rows) for name in folders)
+    assert len(advanced) == len(truth.targets)
+
+
 def test_a_model_with_a_missing_map_has_no_numbers_unless_partial_ones_are_asked_for(
     tmp_path: Path, truth: targets.Truth
 ) -> None:
