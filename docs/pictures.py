@@ -1,8 +1,8 @@
 """Script that makes every picture of the documentation: ``python docs/pictures.py FOLDER [NAME…]``.
 
 ``make pictures`` runs this script. FOLDER holds what ``chexqa demo`` writes: phantoms, their benchmark and a report.
-The script makes the folder if it is missing. With a NAME, only the makers of these pictures run. The pictures are small
-files: at most 1,200 px wide, with few colours.
+The script makes the folder if it is missing. With a NAME, it makes only the picture of this name and those that are
+made together with it. The pictures are small files: at most 1,200 px wide, with few colours.
 """
 
 from __future__ import annotations
@@ -100,7 +100,10 @@ WIDTHS = {"case": 760}
 
 
 def main(demo: Path, names: Sequence[str]) -> None:
-    """Write every picture, or those of these names; ``demo`` is the demo's folder."""
+    """Write every picture, or the pictures ``names`` and those made together with them.
+
+    ``demo`` is the demo's folder.
+    """
     every = set().union(*MAKERS.values())
     if unknown := set(names) - every:
         sys.exit(f"There is no picture {', '.join(sorted(unknown))}; there are {', '.join(sorted(every))}.")

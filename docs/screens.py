@@ -59,7 +59,7 @@ def chexqa(*words: object) -> None:
 
 @contextmanager
 def window(page: Path, size: tuple[int, int]) -> Iterator[Page]:
-    """Yield a page that is open in a window of Chromium of this (width, height) in pixels."""
+    """Yield a page that is open in a window of Chromium; ``size`` is the window's (width, height) in pixels."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:

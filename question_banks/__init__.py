@@ -85,8 +85,9 @@ def place_wordings(language: str) -> Record:
 def reworded(conversation: Record, texts: Record, where: str) -> Record:
     """Return a copy of ``conversation`` in which each text of ``texts`` replaces the text of the same name.
 
-    Raises ``InputError`` for a name that ``conversation`` lacks, and for a missing placeholder. The message begins with
-    ``where``, which ends inside a quoted name, as ``en.yaml, field 'prompts.reason`` does.
+    Raises ``InputError`` for a name that ``conversation`` lacks, and for a missing placeholder. ``where`` is the
+    beginning of the message, such as ``en.yaml, field 'prompts.reason``. It has no closing quotation mark, because the
+    message adds the text's name and the mark.
     """
     for name in texts:
         if not isinstance(conversation.get(name), str):
@@ -112,8 +113,8 @@ def share_words(bank: Record, share: float) -> str:
 def check_conversation(texts: Record, where: str) -> None:
     """Raise ``InputError`` if a placeholder in ``texts`` is missing or unknown.
 
-    ``texts`` are the texts around the questions, from a bank or a benchmark. The message begins with ``where``, which
-    ends inside a quoted field name.
+    ``texts`` are the texts around the questions, from a bank or a benchmark. ``where``, the beginning of the message,
+    is as in :func:`reworded`.
     """
     for role, text in texts["pictures"].items():
         check_braces(text, {"n"}, set(), f"{where}.pictures.{role}'")

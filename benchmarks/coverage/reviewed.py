@@ -1,9 +1,9 @@
-"""Error of a measured accuracy if some keys are false: without correction, and corrected by an expert review.
+"""Error of an accuracy measured with some false keys: as measured, and after correction by an expert review.
 
 A simulated study has 400 patients with one item of each of five kinds, 2,000 items in all. 8 % of the keys are false.
-Experts review the 150 items of 30 patients. If the key of an item is false, half of the wrong answers agree with the
-key. ``--docs`` also writes the table into docs/readers.md. Run it with `python benchmarks/coverage/reviewed.py
-[STUDIES] [--docs]`; 5,000 studies take half a minute.
+Experts review the 150 items of 30 patients. A wrong answer to an item whose key is false agrees with this key in half
+of the cases. ``--docs`` also writes the table into docs/readers.md. Run it with `python
+benchmarks/coverage/reviewed.py [STUDIES] [--docs]`; 5,000 studies take half a minute.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def study(random: np.random.Generator, accuracy: float, rho: float) -> Answers:
 
 
 def main(count: int, docs: bool) -> None:
-    lines = ["| accuracy | correlation | bias by the key | bias corrected | intervals with the truth | width |",
+    lines = ["| true accuracy | correlation | bias uncorrected | bias corrected | coverage | mean width |",
              "|---|---|---|---|---|---|"]  # fmt: skip
     weights = np.full(KINDS, 1 / KINDS)
     for accuracy in (0.5, 0.7, 0.8, 0.9):

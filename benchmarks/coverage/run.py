@@ -4,23 +4,24 @@ There is one table for each score. Its rows are numbers of patients and correlat
 columns are true values (p). Each cell shows the coverage and, in brackets, the mean width.
 
 The answers are simulated: each patient's probability of a right answer is drawn with the mean p, such that two answers
-of a patient have the correlation rho. ``chexqa.eval.scoring.intervals`` computes the scores and their intervals:
+of a patient have the correlation rho. For the mean of kinds, rho is instead the correlation of the normal variables
+from which a patient's answers are made. ``chexqa.eval.scoring.intervals`` computes the scores and their intervals:
 
-* share: the right answers, with 4 answers per patient.
-* difference: the shares of two models are compared; the models differ in 4 % or 20 % of their answers.
-* mean of kinds: the mean of five kinds of different difficulty; each patient answers one question of each kind.
+* share: the share of right answers, with 4 answers per patient.
+* difference: the difference of two models' shares of right answers; 4 % or 20 % of items are right for one model only.
+* mean of kinds: the mean of five kinds of different difficulty; each patient has one item of each kind.
 * mean of findings: the mean of seven findings of different difficulty; each finding has its own patients.
 * composite: the mean of three levels, corrected for chance. Level 1 has yes/no questions on seven findings, and its
   score is the mean of sensitivity + specificity - 1. Level 2 has one kind of question with four options. Level 3 is the
   mean of four kinds of question with four options.
 
-A table of its own shows the correlation of the answers to two questions, with two cases per patient
-(``chexqa.eval.scoring.associations``).
+A separate table shows the coverage for another number: the correlation between the answers to two questions, with two
+cases per patient (``chexqa.eval.scoring.associations``).
 
 Run it with `python benchmarks/coverage/run.py [DRAWS [NAME]] [--docs]`. DRAWS is the number of simulated studies;
 10,000 take about twenty minutes, and another quarter of an hour for the correlations, which are computed one by one.
-NAME makes only one table, such as `composite`; `one by one` is the table of correlations. ``--docs`` also writes the
-tables into docs/intervals.md.
+NAME makes only one table, such as `composite`; the table of correlations has the name `one by one`. ``--docs`` also
+writes the tables into docs/intervals.md.
 """
 
 from __future__ import annotations
@@ -54,10 +55,11 @@ Simulation = Callable[[np.random.Generator, int, int, float, float], tuple[Estim
 
 
 def sums(values: Floats, first: int = 0, patients: int | None = None) -> Sums:
-    """Return the sums of a table of values with a row for each simulated study (draw) and a column for each patient.
+    """Return the sums over patients of ``values``.
 
-    The first column belongs to the patient with index ``first``. ``patients`` is the number of all patients (default:
-    the number of columns); patients without a column have no values.
+    ``values`` has a row for each simulated study (draw) and a column for each patient. The first column belongs to the
+    patient with index ``first``. ``patients`` is the number of all patients (default: the number of columns); patients
+    without a column have no values.
     """
     table = sparse.csr_matrix(values)
     shape = (len(values), patients or values.shape[1])
@@ -65,21 +67,24 @@ def sums(values: Floats, first: int = 0, patients: int | None = None) -> Sums:
 
 
 def skills(random: np.random.Generator, p: float, rho: float, shape: tuple[int, ...]) -> Floats:
-    """Draw each patient's probability of a right answer from a beta distribution with the mean ``p``."""
+    """Draw each patient's probability of a right answer from a beta distribution with the mean ``p``.
+
+    Two answers of the same patient then have the correlation ``rho``.
+    """
     return random.beta(p * (1 - rho) / rho, (1 - p) * (1 - rho) / rho, shape) if rho else np.full(shape, p)
 
 
 def share(random: np.random.Generator, draws: int, patients: int, p: float, rho: float) -> tuple[Estimates, float]:
-    """Return the estimates of a share of right answers, one for each draw, and the true value."""
+    """Return an estimate for each draw, and the true value: the share of right answers."""
     right = random.binomial(ITEMS, skills(random, p, rho, (draws, patients))).astype(float)
     return proportion(sums(right), sums(np.full(right.shape, float(ITEMS)))), p
 
 
 def difference(discordant: float) -> Simulation:
-    """Return the simulation of the difference of two models' shares on the same items.
+    """Return a function that simulates the difference between two models' shares of right answers to the same items.
 
     ``discordant`` is the share of items that only one of the models answers right. The second model is at most 5
-    points worse than the first.
+    percentage points worse than the first.
     """
 
     def draw(random: np.random.Generator, draws: int, patients: int, p: float, rho: float) -> tuple[Estimates, float]:
@@ -101,7 +106,11 @@ def difference(discordant: float) -> Simulation:
 
 def mean_of_kinds(random: np.random.Generator, draws: int, patients: int, p: float, rho: float
                   ) -> tuple[Estimates, float]:  # fmt: skip
-    """Return the estimates of a mean over five kinds, and the true value; each patient has an answer of each kind."""
+    """Return an estimate for each draw, and the true value: the mean over five kinds of the share of right answers.
+
+    Each patient has one item of each kind. ``rho`` is the correlation of the normal variables from which a patient's
+    answers are made.
+    """
     easy = np.clip(p + np.linspace(-0.2, 0.1, KINDS), 0.02, 0.99)
     common = random.standard_normal((draws, patients, 1)) * np.sqrt(rho)
     latent = common + random.standard_normal((draws, patients, KINDS)) * np.sqrt(1 - rho)
@@ -113,7 +122,7 @@ def mean_of_kinds(random: np.random.Generator, draws: int, patients: int, p: flo
 
 def mean_of_findings(random: np.random.Generator, draws: int, patients: int, p: float, rho: float
                      ) -> tuple[Estimates, float]:  # fmt: skip
-    """Return the estimates of a mean over seven findings, and the true value.
+    """Return an estimate for each draw, and the true value: the mean over seven findings of the share of right answers.
 
     Each finding has a seventh of the patients, with two answers per patient.
     """
@@ -129,7 +138,7 @@ def mean_of_findings(random: np.random.Generator, draws: int, patients: int, p: 
 
 def composite(random: np.random.Generator, draws: int, patients: int, p: float, rho: float
               ) -> tuple[Estimates, float]:  # fmt: skip
-    """Return the estimates of a mean of three levels, corrected for chance, and the true value.
+    """Return an estimate for each draw, and the true value: the mean of three levels' scores corrected for chance.
 
     The model has the same skill ``p`` at each level.
     """
@@ -189,8 +198,8 @@ def one_by_one(draws: int) -> dict[str, list[str]]:
             return "–"
         return f"{100 * np.mean((known[:, 1] <= known[:, 0]) & (known[:, 0] <= known[:, 2])):.1f}"
 
-    lines = ["| patients | right | " + " | ".join(f"latent correlation {rho}" for rho in LATENT) + " |",
-             "|---" * (len(LATENT) + 2) + "|"]  # fmt: skip
+    heads = ["patients", "shares of right answers", *(f"latent correlation {rho}" for rho in LATENT)]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for patients in (60, 100, 300, 700):
         for pair in ((0.5, 0.5), (0.8, 0.6), (0.95, 0.5), (0.95, 0.9)):
             row = [cell(partial(correlated, patients=patients, share_right=pair, rho=rho)) for rho in LATENT]

@@ -6,12 +6,12 @@ item of this level. It guesses all other items, so its score corrected for chanc
 from patient to patient (beta distribution, correlation 0.2).
 
 The answers to a new benchmark are written as turns and graded like those of a run. Studies of 1,000 cases or more share
-one benchmark, so only the first study is graded this way; the answers of the later ones are put into the table of
+one benchmark, so only the first of them is graded this way; the answers of later studies are put into the table of
 grades directly. The script checks that both ways give the same grades.
 
 Run it with ``python benchmarks/coverage/studies.py [STUDIES] [CASES ...]``. The sizes are 2,100 and 100 cases by
 default. For each size the script prints the share of intervals that contain the true skill, over all levels and for
-each level, and the mean width for each level.
+each level, and the intervals' mean width for each level.
 """
 
 from __future__ import annotations

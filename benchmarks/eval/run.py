@@ -1,8 +1,8 @@
 """Cost of asking a benchmark, compared with a bare httpx client that sends the same request bodies.
 
 The server (``mock.py``) runs in a separate process. Conversations have five turns. The first turn has pictures of
-0.6 MB, and every request of the conversation sends them. The bare client and the runner are timed alternately. The
-result is the ratio of their best rounds, because other work on the machine can only make a round slower. All of
+0.6 MB, and every request of the conversation sends them again. The bare client and the runner are timed alternately.
+The result is the ratio of their best rounds, because other work on the machine can only make a round slower. All of
 ``runner.run`` is measured: reading, checking and encoding pictures, rendering prompts, litellm, parsing replies, and
 writing the log.
 

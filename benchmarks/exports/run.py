@@ -5,8 +5,8 @@ memory, and the size and number of the files written, beside the size of the ben
 what was written.
 
 Run it with `python benchmarks/exports/run.py FOLDER [FORMAT…]`. FOLDER has a subfolder `bench`, such as the one that
-`benchmarks/review/run.py` makes of 2,100 cases (10,400 items). The formats of runs need a subfolder `run` too; without
-one the baseline `baseline/chance` is asked first. Without a FORMAT, all of them are measured.
+`benchmarks/review/run.py` makes of 2,100 cases (10,400 items). The formats of runs also need a subfolder `run`. If it
+is missing, the script first asks the baseline `baseline/chance`. Without a FORMAT, all formats are measured.
 """
 
 from __future__ import annotations

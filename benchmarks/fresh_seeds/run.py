@@ -5,9 +5,9 @@ A fresh seed of a benchmark is a new benchmark with other questions on the same 
 makes SEEDS fresh seeds of the benchmark, the first of which is FIRST (1). It prints
 
 - the processor time of making a fresh seed, divided by that of the first generation: in all, and per picture;
-- the number of fresh seeds in which each of two memorisers gets the verdict that its accuracy falls. The first
-  memoriser recognises an item by the hash of everything shown. The second recognises it by radiograph, finding and
-  kind of question, whatever is drawn on the radiograph;
+- for each of two memorisers, the number of fresh seeds on which the test finds that the memoriser's accuracy falls. The
+  first memoriser recognises an item by the hash of everything shown. The second recognises an item by radiograph,
+  finding and kind of question, whatever is drawn on the radiograph;
 - the share of RUNS simulated honest runs that get this verdict, for benchmarks of 60 and of 400 patients. An honest
   model has the same skill before and after; patients differ in difficulty. These runs are tested with 20,000 exchanges
   of labels instead of 100,000.
@@ -81,7 +81,7 @@ def about(item: Item) -> tuple[str, str, str]:
 
 
 def memorisers(cases: int, seeds: int, first: int, folder: Path) -> None:
-    """Print the cost of fresh seeds, and in how many of them the test finds each of the two memorisers."""
+    """Print the cost of fresh seeds and, for each of the two memorisers, in how many fresh seeds the test finds it."""
     manifest = write_cases(folder / "cases", cases, seed=1, size=512, workers=2)
     bank, loaded = question_banks.load("en"), [recipe.load(name) for name in recipe.DEFAULT]
     plain = processor_time(

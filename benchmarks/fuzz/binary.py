@@ -184,7 +184,7 @@ def xlsx_change(data: bytes, rng: random.Random) -> bytes:
 
 
 def xml_change(text: str, rng: random.Random) -> bytes:
-    """Return a changed part of a spreadsheet: cells, references, merges, entities or encodings."""
+    """Return the XML of one part of a spreadsheet, with its cells, references, merges, entities or encoding changed."""
     match rng.randrange(12):
         case 0:
             head, _, rest = text.partition("?>")

@@ -318,7 +318,7 @@ def runs(folder: Path, run: Run, server: str) -> None:
 
 
 def reviews(folder: Path, run: Run) -> None:
-    """Make sheets as reviewers return them (items, masks in both formats, a reader study), and their verdicts."""
+    """Make sheets as reviewers return them, and import them: items, masks as xlsx and as csv, and a reader study."""
     deal = ("--reviewers", "anna,ben", "--overlap", 1)
     run("review", "export", "small", "-o", "sheets", *deal, "--both-parts")
     run("review", "export", "masks", "--what", "masks", "-o", "mask-sheets", *deal)

@@ -323,9 +323,9 @@ STANDS = ("fifo", "socket", "folder", "zero", "random", "null", "out", "loop", "
 
 
 def stand_in(path: Path, what: str, outside: Path) -> None:
-    """Replace the file by something that is not a regular file, such as a link or a socket.
+    """Put a link, pipe, socket, folder, an empty or a huge file in place of the file; ``what`` is a name in ``STANDS``.
 
-    ``outside`` is a copy of the file outside the folder of the try.
+    ``outside`` is a copy of the file outside the folder of the try, for the link ``out``.
     """
     import os
     import socket

@@ -157,7 +157,10 @@ def one_alone(maker: Maker, asked: argparse.Namespace, place: Path) -> int:
 
 
 def everything(maker: Maker, asked: argparse.Namespace, place: Path) -> tuple[list[Tried], float, dict[int, str]]:
-    """Run all tries in several processes; return the tries, their seconds, and the folders of failed ones."""
+    """Run all tries in several processes, in folders below ``place``.
+
+    Returns the tries, the seconds that all of them took together, and the kept folder of each failed try by its number.
+    """
     begun = time.monotonic()
     stop = begun + asked.minutes * 60
     kept: dict[int, str] = {}

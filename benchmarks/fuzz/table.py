@@ -50,7 +50,7 @@ def show(tries: list[Tried], seconds: float, kept: dict[int, str]) -> None:
     table.add_column("file kind", footer="all")
     for name in COLUMNS:
         table.add_column(name, justify="right", footer=str(total[name]))
-    table.add_column("s each", justify="right")
+    table.add_column("s per try", justify="right")
     for kind, row in rows.items():
         spent = sum(one.seconds for one in tries if one.kind == kind) / row["tries"]
         table.add_row(kind, *(str(row[name]) for name in COLUMNS), f"{spent:.1f}")

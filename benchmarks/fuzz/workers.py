@@ -295,7 +295,10 @@ def copy(source: Path, target: Path) -> None:
 
 
 def mend(folder: Path, changed: Path) -> bool:
-    """Correct a benchmark's hashes, to reach the code behind their check; return True if a hash changed."""
+    """Write the hash of the changed file into the benchmark, so that its check of hashes does not reject the change.
+
+    Returns True if the benchmark was written again.
+    """
     from chexqa.files.jsonio import sha256
 
     bench = folder / changed.relative_to(folder).parts[0]

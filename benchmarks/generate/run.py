@@ -1,10 +1,11 @@
-"""Speed and memory of making a benchmark, compared with a floor: the time to decode the inputs and encode the pictures.
+"""Time of making a benchmark, compared with the smallest possible time (the floor); and peak memory.
 
-The floor is the smallest possible time. It is measured with OpenCV's PNG encoder at compression level 1, the usual
-choice, and with chexqa's encoder, which is several times faster. All measurements use the same phantom cases. Other
-work on the machine changes times, so compare the ratios; on a busy machine, compare the ratios of processor time. Run
-it with `python benchmarks/generate/run.py [CASES]`. With `--memory` it prints only the peak memory, for a tenth of the
-cases and for all cases; the phantoms are then drawn small, because memory does not depend on the size of the source.
+The floor is the time to decode the inputs and to encode the pictures. It is measured with OpenCV's PNG encoder at
+compression level 1, the usual choice, and with chexqa's encoder, which is several times faster. All measurements use
+the same phantom cases. Other work on the machine changes times, so compare the ratios; on a busy machine, compare the
+ratios of processor time. Run it with `python benchmarks/generate/run.py [CASES]`. With `--memory` it prints only the
+peak memory, for a tenth of the cases and for all cases; the phantoms are then drawn small, because memory does not
+depend on the size of the source.
 """
 
 from __future__ import annotations
@@ -85,8 +86,8 @@ def by_opencv(array: Picture) -> bytes:
 
 
 def floor(manifest: Path, bench: Path, encode: Encoder) -> Spent:
-    """Return the floor: the time to decode each picture and mask of the cases once, and to encode each picture of the
-    benchmark once.
+    """Return the time to decode each picture and mask of the cases once, and to encode each picture of the benchmark
+    once with ``encode``.
     """
     cases = read_manifest(manifest)
     loaded = benchmark.load(bench)
@@ -106,9 +107,9 @@ def floor(manifest: Path, bench: Path, encode: Encoder) -> Spent:
 
 
 def floor_beside_another(manifest: Path, bench: Path) -> Spent:
-    """Return the floor with OpenCV's encoder when two processes measure it at the same time: the mean of their times.
+    """Measure the floor with OpenCV's encoder in two processes at the same time, and return the mean of their times.
 
-    Two workers that generate a benchmark cannot be faster than this on the machine.
+    Two workers that generate a benchmark on this machine cannot be faster.
     """
     with pool(2) as workers:
         both = [future.result() for future in [workers.submit(floor, manifest, bench, by_opencv) for _ in range(2)]]

@@ -1,10 +1,10 @@
-"""Wrong verdicts on coins: how often a model that only tosses a coin is said to use the lesion.
+"""Wrong verdicts on coins: how often the report says that a model uses the lesion if the model only tosses a coin.
 
 ``python benchmarks/grounding/coins.py [RUNS] [PATIENTS …]`` simulates models that answer yes with a probability of 50,
 85, 90 or 95 %, whatever the picture shows. It also simulates models that look at 10 to 50 % of the pictures and answer
-the rest by a coin of 90 %. Each patient has one case with the finding. For each model and number of patients it
-simulates RUNS runs. It prints the share of runs with each verdict, and the share of runs whose published class is "uses
-the picture". 1,000 runs with 30, 100, 200 and 400 patients take about a minute.
+yes to the rest with a probability of 90 %. Each patient has one case with the finding. For each model and number of
+patients it simulates RUNS runs. It prints the share of runs with each verdict, and the share of runs that other
+people's published rules class as "uses the picture". 1,000 runs with 30, 100, 200 and 400 patients take about a minute.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def tables(rates: planted_looks.Rates, patients: int, runs: int) -> pl.DataFrame
 def main(runs: int = 1000, *sizes: int) -> None:
     for patients in sizes or (30, 100, 200, 400):
         print(
-            f"{patients} patients, {runs} runs a row; share of verdicts 'uses', 'not shown', 'undecided'; class 'uses'"
+            f"{patients} patients, {runs} runs for each model. Printed per model: the shares of the verdicts "
+            "'uses', 'not shown' and 'undecided'; the share of the published class 'uses'"
         )
         whole = {f"coin of {100 * yes:.0f} %": (yes, yes, yes) for yes in COINS}
         lookers = [planted_looks.Planted(f"looks in {100 * looks:.0f} %", looks, 0, 0.9, USES) for looks in LOOKS]

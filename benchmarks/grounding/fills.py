@@ -8,19 +8,20 @@ radiographs whose lesions have the real outlines of ChestX-Det (``benchmarks/rea
 
 Three classifiers (logistic, forest, boosted trees) are cross-validated by radiograph; every radiograph is of another
 patient. They see statistics of pixels, but neither position nor shape. 50 % is chance, and 60 % is the limit. The
-program prints, with 95 % intervals over radiographs, the share of patches that they classify correctly
+program prints the share of patches that each classifier gets right, with 95 % intervals over radiographs. Four sets of
+pixels are tried:
 
-- by the patch and a rim of 10 px of 1024;
-- by the same pixels inside the lungs only, because a chest wall in the rim reveals the position, not the lesion;
-- by all changed pixels and a rim of 10 px around them;
-- by the patch's rim before anything is filled: this is what a fill has to hide.
+- the patch and its rim, 10 px wide in a picture of 1024 px;
+- the part of these pixels that lies in the lungs, because a chest wall in the rim reveals the position, not the lesion;
+- all pixels that the fill changed, and a rim of 10 px around them;
+- the patch's rim before anything is filled, because a fill has to hide what can be seen there.
 
 A forest then gets statistics of whole pictures, one picture at a time, and says which are target pictures. Its p-value
 comes from exchanging the two labels of each radiograph. Three pairs of pictures are compared:
 
-- target and irrelevant: the irrelevant picture still has the lesion, so the lesion itself may tell them apart;
-- the same two fills of the radiograph drawn without the lesion: only the fill can tell;
-- target, and the radiograph drawn without the lesion: only a trace of the fill can tell.
+- target and irrelevant picture: only the irrelevant one still has the lesion, so the lesion itself may tell them apart;
+- both fills, applied to the radiograph drawn without the lesion: only a difference of the fills can tell them apart;
+- target picture, and the unfilled radiograph drawn without the lesion: only a trace of the fill can tell them apart.
 """
 
 from __future__ import annotations
@@ -58,7 +59,13 @@ Mask = npt.NDArray[np.bool_]
 Numbers = list[float]
 MOST_OF_LUNGS = 0.25
 EXCHANGES = 20_000
-WHOLE = ("target, irrelevant", "the same fills without the lesion", "target, not filled without the lesion")
+WHOLE = (
+    "target against irrelevant picture",
+    "the same two fills of the radiograph drawn without the lesion",
+    "target picture against the unfilled radiograph drawn without the lesion",
+)
+# Sets of pixels that the classifiers of patches see.
+PIXELS = ("patch and rim", "patch and rim inside the lungs", "all changed pixels and their rim", "rim before the fill")
 
 
 @dataclass(frozen=True)
@@ -78,7 +85,7 @@ class Lesion:
 
 
 def phantoms(folder: Path) -> Iterator[Callable[[], Lesion]]:
-    """Yield a function that makes a case's lesion, for each case of ``folder`` that has a finding in the lungs."""
+    """Yield for each case in ``folder`` with a finding in the lungs a function that returns the case's lesion."""
     cases = {case.case_id: case for case in read_manifest(folder)}
     for case in cases.values():
         if case.present and FINDINGS[case.finding].field == "lung":
@@ -99,7 +106,7 @@ class _Phantom:
 
 
 def outlines(data: Path) -> Iterator[Callable[[], Lesion]]:
-    """Yield a function for each radiograph of ChestX-Det; the function draws the real outlines on a chest."""
+    """Yield for each radiograph of ChestX-Det a function that draws the radiograph's lesions on a chest."""
     cases = json.loads((data / "chestx_det" / "ChestX_Det_test.json").read_text(encoding="utf-8"))
     for number, case in enumerate(cases):
         if case["polygons"]:
@@ -122,7 +129,10 @@ class _Outlined:
 
 
 def patches(case: Lesion) -> tuple[Mask, Mask] | None:
-    """Return the patches of the target picture and of the irrelevant picture; None if there is no irrelevant one."""
+    """Return the pixels to fill in the target picture and in the irrelevant picture.
+
+    Return None if the lesion is empty or too large, or if no other lung can be filled in the same shape.
+    """
     lesion = case.lesion
     if not lesion.any() or np.count_nonzero(lesion) > MOST_OF_LUNGS * np.count_nonzero(case.lungs):
         return None
@@ -132,7 +142,7 @@ def patches(case: Lesion) -> tuple[Mask, Mask] | None:
 
 
 def both(case: Lesion, chosen: tuple[Mask, Mask], fill: Fill, image: Gray) -> list[tuple[Gray, Mask]]:
-    """Return two pairs of a picture and a patch: ``image`` with only this patch of ``chosen`` filled, and the patch."""
+    """Fill each of the two patches ``chosen`` in its own copy of ``image``; return each copy with its patch."""
     near = Surroundings(case.lungs, ~grown(case.taken | chosen[1], scaled(BAND, image.shape)))
     return [(filled(image, one, fill, near, stream(0, case.name, label)), one)
             for one, label in zip(chosen, ("target", "irrelevant"), strict=True)]  # fmt: skip
@@ -182,7 +192,7 @@ def of_picture(image: Gray) -> Numbers:
 
 
 def measured(make: Callable[[], Lesion], fill: Fill) -> dict[str, tuple[Numbers, Numbers]] | None:
-    """Return the statistics of a case's two pictures for each test, keyed by the test's name.
+    """Return the statistics of the two pictures of each test, keyed by the test's name: of ``PIXELS`` or ``WHOLE``.
 
     Return None for a case without :func:`patches`.
     """
@@ -192,15 +202,15 @@ def measured(make: Callable[[], Lesion], fill: Fill) -> dict[str, tuple[Numbers,
         return None
     made = both(case, chosen, fill, case.image)
     reach, band = (scaled(share, case.image.shape) for share in (RIM, BAND))
-    found: dict[str, list[Numbers]] = {"patch and rim": [], "in lung": [], "beyond": [], "rim before": []}
+    found: dict[str, list[Numbers]] = {name: [] for name in PIXELS}
     for image, patch in made:
         around = window(patch, 2 * reach + band + 32)
         own, inner, lungs = image[around], patch[around], case.lungs[around]
         fine = bands(own)
-        found["patch and rim"].append(of_patch(own, fine, inner, reach))
-        found["in lung"].append(of_patch(own, fine, inner, reach, lungs))
-        found["beyond"].append(of_patch(own, fine, grown(inner, band), reach))
-        found["rim before"].append(of_rim(case.image[around], inner, reach))
+        found[PIXELS[0]].append(of_patch(own, fine, inner, reach))
+        found[PIXELS[1]].append(of_patch(own, fine, inner, reach, lungs))
+        found[PIXELS[2]].append(of_patch(own, fine, grown(inner, band), reach))
+        found[PIXELS[3]].append(of_rim(case.image[around], inner, reach))
     found[WHOLE[0]] = [of_picture(image) for image, _ in made]
     if case.twin is not None:
         found[WHOLE[1]] = [of_picture(image) for image, _ in both(case, chosen, fill, case.twin)]
@@ -240,9 +250,11 @@ def correct(score: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def exchanged(right: npt.NDArray[np.float64]) -> float:
-    """Return the p-value of the mean of ``right``, the shares of :func:`correct`, from exchanging labels within pairs.
+    """Return the p-value of the hypothesis that the pictures of a pair cannot be told apart.
 
-    The classifiers are not trained again, since each pair is classified by a classifier that did not learn from it.
+    ``right`` has the shares of :func:`correct`. The p-value is the share of random exchanges of the two labels within
+    pairs that give a mean of ``right`` at least as high. The classifiers are not trained again, since each pair is
+    classified by a classifier that did not learn from it.
     """
     beyond = right - 0.5
     signs = np.random.default_rng(0).choice([-1.0, 1.0], (EXCHANGES, len(right)))
@@ -265,10 +277,11 @@ def main(sources: dict[str, list[Callable[[], Lesion]]], fill: Fill) -> None:
         with ProcessPoolExecutor(2) as pool:
             rows = [one for one in pool.map(measured, source, [fill] * len(source), chunksize=4) if one is not None]
         print(
-            f"{name}, {fill}: {len(rows)} radiographs of {len(source)}; classified correctly in percent (limit 60)",
+            f"{name}, filled by '{fill}': {len(rows)} of {len(source)} radiographs can be filled. Pictures classified "
+            "correctly, in percent (95 % interval in brackets; limit: 60):",
             flush=True,
         )
-        for test in ("patch and rim", "in lung", "beyond", "rim before"):
+        for test in PIXELS:
             found = [f"{label} {told([row[test] for row in rows], make)}" for label, make in classifiers().items()]
             print(f"  {test}: {', '.join(found)}", flush=True)
         for test in WHOLE:
@@ -276,9 +289,13 @@ def main(sources: dict[str, list[Callable[[], Lesion]]], fill: Fill) -> None:
             if pairs:
                 share = told(pairs, classifiers()["forest"], tested=True)
                 print(f"  whole pictures of {len(pairs)} radiographs, {test}: forest {share}", flush=True)
-        haze = np.array([[one[0] for one in row["patch and rim"]] for row in rows])
+        haze = np.array([[one[0] for one in row[PIXELS[0]]] for row in rows])
         for label, values in zip(("target", "irrelevant"), haze.T, strict=True):
-            print(f"  {label}: patch minus rim {values.mean():+.1f} grey levels (sd {values.std():.1f})", flush=True)
+            print(
+                f"  {label} picture: the filled patch is {values.mean():+.1f} grey levels brighter than its rim "
+                f"(standard deviation {values.std():.1f})",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ and a fresh seed of it, and lets six models answer both. It prints
 - how often readers who cannot tell left from right follow the mirrored picture, on comparisons keyed left or right.
 
 400 cases and 100 repeats take about ten minutes. OUT is a folder for the benchmarks, which are made only once, and for
-the report of the first study. With CASES = 0 nothing is drawn: answers about 250 and 400 audited cases are simulated.
+the report of the first study. With CASES = 0 no phantom is drawn; the script only simulates the answers to 250 and to
+400 cases.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def two_benchmarks(cases: int, folder: Path) -> tuple[Benchmark, Benchmark]:
 
 
 def studied(bench: Benchmark, fresh: Benchmark, seed: int) -> Graded:
-    """Return the grades of the six models, with the drops of their accuracy on the fresh seed."""
+    """Return the six models' grades on ``bench``, and the drops of their accuracy from ``bench`` to ``fresh``."""
     before = planted_looks.graded(bench, planted_looks.run_of(bench, SIX, seed, released=True))
     after = planted_looks.graded(fresh, planted_looks.run_of(fresh, SIX, seed, released=False))
     return replace(before, fresh=model_drops(before, after))
@@ -86,7 +87,7 @@ def without_pictures(patients: int, repeats: int) -> None:
             for name, value in (("net_grounding", model.net_grounding), ("cgr", model.cgr), ("is", model.stability)):
                 of[name] += 1
                 held[name] += row[f"{name}_low"] - 1e-9 <= value <= row[f"{name}_high"] + 1e-9
-    print(f"{patients} audited cases: all six verdicts right in {right} of {repeats} studies; a wrong one in {wrong}")
+    print(f"{patients} cases: all six verdicts are right in {right} of {repeats} studies; {wrong} have a wrong verdict")
     for name, count in of.items():
         print(f"intervals of {name} that contain the known number: {100 * held[name] / count:.1f} % of {count}")
 
@@ -143,7 +144,7 @@ def again(bench: Benchmark, fresh: Benchmark, planted: dict[str, dict[str, float
         right += every
         wrong += not none
     print(f"all twelve verdicts are right in {right} of {repeats} studies; {wrong} studies have a wrong verdict")
-    print("in all other studies, some verdicts are undecided and none is wrong")
+    print("in the remaining studies, some verdicts are undecided and all others are right")
     for model in SIX:
         for counts in (looks[model.name], memory[model.name]):
             print(f"{model.name}: {', '.join(f'{name} {count}' for name, count in counts.most_common())}")
@@ -152,7 +153,7 @@ def again(bench: Benchmark, fresh: Benchmark, planted: dict[str, dict[str, float
 
 
 def blind_to_side(bench: Benchmark, readers: int) -> None:
-    """Print how often readers who toss a coin between left and right follow the mirrored picture."""
+    """Print how often the answers of readers who toss a coin between left and right follow the mirrored picture."""
     mirrored = [name for name in altered_items.load(bench).items if name.endswith("/comparison@mirror")]
     random = np.random.default_rng(0)
     names = [f"blind {number}" for number in range(readers)]

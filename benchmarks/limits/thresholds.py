@@ -1,9 +1,9 @@
 """Bias of fitted thresholds and coverage of their 95 % intervals, for simulated observers whose thresholds are known.
 
-An observer answers 560 items of each of the three tasks. Each patient has two items of a task, and the two answers are
-correlated. The errors' depths are drawn between 2 and 60 px, evenly on a log scale, as in the recipe ``jnd``. Two of
-the observers' thresholds lie outside these tested depths, and two just inside. For each threshold and task the script
-prints
+An observer answers 560 items of each of three tasks: is the outline wrong, which points mark errors, and which of four
+outlines is right? Each patient has two items of a task, and the two answers are correlated. The errors' depths are
+drawn between 2 and 60 px, evenly on a log scale, as in the recipe ``jnd``. Two of the observers' thresholds lie outside
+these tested depths, and two just inside. For each threshold and task the script prints
 
 - the median bias of the fitted threshold;
 - the share of intervals that contain the true threshold; an interval's end outside the tested depths counts as open;
@@ -31,7 +31,7 @@ FORMS: dict[str, Form] = {"contour": "yes_no", "points": "marks", "pictures": "c
 
 
 def probability(form: Form, depth: np.ndarray, threshold: float) -> np.ndarray:
-    """Return the probability that an observer responds to errors of these depths; NaN is the depth without an error."""
+    """Return the probability that an observer responds to errors of these depths; NaN stands for no error."""
     z = np.nan_to_num((depth / threshold) ** SLOPE, nan=0.0)
     if form == "yes_no":
         return LAPSE / 2 + (1 - LAPSE) * special.ndtr(z - CRITERION)
@@ -88,7 +88,8 @@ def figures(found: np.ndarray, threshold: float) -> list[np.ndarray]:
 
 
 def main(runs: int, thresholds: list[float]) -> None:
-    print("| threshold | " + " | ".join(f"{name}: bias, coverage, side, wrong" for name in FORMS) + " |")
+    columns = "median bias, coverage, thresholds on the right side, intervals on the wrong side"
+    print("| threshold | " + " | ".join(f"{name}: {columns}" for name in FORMS) + " |")
     print("|---" * (1 + len(FORMS)) + "|")
     for threshold in thresholds:
         random = np.random.default_rng(round(10 * threshold))

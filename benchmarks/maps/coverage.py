@@ -1,4 +1,4 @@
-"""Share of intervals that contain the known number in simulated studies: lesion size, localization and recognition.
+"""Share of intervals that contain the known number, in simulated studies of lesion size, localization and recognition.
 
 A study has the six makers of ``planted.py`` and 300 radiographs of different patients: 30 for each of ten findings, of
 which 20 show the finding. The makers' hits and scores are drawn with their known probabilities, without pixels.
@@ -20,10 +20,15 @@ from chexqa.eval.heatmaps import conclusions, grading, metrics, recognition, sum
 from chexqa.files.seeds import stream
 
 PRESENT, ABSENT = 20, 10
+NAMES = {
+    "size": "pointing on small lesions minus pointing on large lesions",
+    "pointing": "mean pointing",
+    "recognition": "AUROC of recognition",
+}
 
 
 def drawn(name: str, seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return one maker's rows as grading makes them, and the maker's scores."""
+    """Return one maker's simulated table of graded maps, and its table of scores."""
     random, (domain, skill, shift) = stream(seed, "coverage", name), PLANTED[name]
     sizes = stream(seed, "sizes")
     rows, scores = [], []
@@ -43,7 +48,12 @@ def drawn(name: str, seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def planted(name: str) -> dict[str, float]:
-    """Return a maker's known numbers: pointing on small minus that on large lesions, mean pointing, and recognition."""
+    """Return a maker's known numbers, keyed by what they measure.
+
+    - ``size``: the probability of pointing at the smallest third of the lesions, minus that at the largest third.
+    - ``pointing``: the mean probability of pointing at a lesion.
+    - ``recognition``: the AUROC of the scores.
+    """
     _, skill, shift = PLANTED[name]
     chances = np.array([chance(skill, number, PRESENT) for number in range(PRESENT)])
     third = 3 * np.arange(PRESENT) // PRESENT
@@ -71,13 +81,13 @@ def main(studies: int) -> None:
     for what, each in held.items():
         error = 100 * (0.95 * 0.05 / len(each)) ** 0.5
         print(
-            f"{what}: {100 * np.mean(each):.1f} % of {len(each):,} intervals contain the known number "
+            f"{NAMES[what]}: {100 * np.mean(each):.1f} % of {len(each):,} intervals contain the known number "
             f"(95 % expected, standard error {error:.1f})"
         )
     for name, each in found.items():
         print(
-            f"{name}: known difference of small minus large lesions {planted(name)['size']:.3f}; its interval lies "
-            f"below 0 in {100 * np.mean(each):.0f} % of the studies"
+            f"{name}: pointing on small lesions minus pointing on large lesions is known to be "
+            f"{planted(name)['size']:.3f}; its interval lies below 0 in {100 * np.mean(each):.0f} % of the studies"
         )
 
 

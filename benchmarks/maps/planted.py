@@ -5,10 +5,11 @@
         --maker planted-cxr-1 -o planted-cxr-1
     chexqa heatmaps grade planted-* --masks phantoms/cases.jsonl -o graded
 
-A maker reads the masks from the manifest in ``CHEXQA_PLANTED``. The probability that its map points inside the lesion
-is its skill for the largest lesion of a finding and a tenth of it for the smallest; otherwise the map points outside.
-Its score is higher, by a fixed shift, where the finding is present. ``coverage.py`` prints how often the intervals of
-these studies contain the known numbers.
+A maker reads the masks from the manifest in ``CHEXQA_PLANTED``. Its map points either inside or outside the lesion. For
+the largest lesion of a finding, the probability of pointing inside is the maker's skill. For smaller lesions the
+probability is lower, down to a tenth of the skill for the smallest one. The maker's score of a radiograph is a random
+number; if the finding is present, a constant of the maker is added. ``coverage.py`` prints how often the intervals of
+such studies contain the known numbers.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from chexqa.eval.map_makers.registry import Domain, Made, map_maker
 from chexqa.files.seeds import stream
 from chexqa.imaging.read import Gray
 
-# By maker: domain, chance of pointing at the largest lesion of a finding, shift of the score.
+# By maker: domain, probability of pointing at the largest lesion of a finding (skill), constant added to the score.
 PLANTED: dict[str, tuple[Domain, float, float]] = {
     "planted-cxr-1": ("cxr", 0.95, 2.5), "planted-cxr-2": ("cxr", 0.85, 2.0),
     "planted-biomedical-1": ("biomedical", 0.7, 1.4),

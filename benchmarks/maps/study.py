@@ -1,4 +1,4 @@
-"""A study like XBench on 300 phantoms, with six makers of known effects and one of random weights for each family.
+"""Study like XBench on 300 phantoms, with six map makers of known effects, and a maker with random weights per family.
 
 The six makers of ``planted.py`` have a known effect of lesion size, quality, domain and recognition. The makers with
 random weights are a software test: they show that every family runs, and should recognize and localize nothing. The
@@ -34,7 +34,10 @@ def command(*arguments: object) -> None:
 
 
 def random_makers(folder: Path) -> dict[str, Path]:
-    """Return a folder of random weights for each family; none without torch."""
+    """Write random weights for each family into ``folder``; return the weights' paths, keyed by family.
+
+    Without torch, nothing is written and the result is empty.
+    """
     if importlib.util.find_spec("torch") is None:
         print("torch is not installed: no makers of random weights")
         return {}
@@ -72,12 +75,15 @@ def told(graded: Path) -> None:
                 thirds = [[one for rank, one in enumerate(chances) if 3 * rank // count == end] for end in (0, 2)]
                 gap.append(sum(thirds[0]) / len(thirds[0]) - sum(thirds[1]) / len(thirds[1]))
             planted = sum(gap) / len(gap)
-            truth = f"; known {planted:+.3f}"
+            truth = f"; known difference {planted:+.3f}"
             if reach:
                 truth += f", {'' if reach[0] <= planted <= reach[1] else 'NOT '}in the interval"
         auc = known.filter(pl.col("model") == name)["recognition_auc"][0]
         interval = f"{reach[0]:+.3f} to {reach[1]:+.3f}" if reach else "too few cases for an interval"
-        print(f"{name}: small minus large {row['pointing']:+.3f} ({interval}){truth}; recognition {auc:.2f}")
+        print(
+            f"{name}: pointing on small lesions minus pointing on large lesions {row['pointing']:+.3f} ({interval})"
+            f"{truth}; AUROC of recognition {auc:.2f}"
+        )
     domains = pl.read_csv(graded / "domains.csv", comment_prefix="#").select(
         "domain", "models", "pointing", "recognition_auc"
     )

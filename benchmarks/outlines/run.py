@@ -125,8 +125,8 @@ def seen(mask: Mask, rng: np.random.Generator) -> Outline:
 def measured(lesion: Lesion, plan: ContourPlan, shown: Outline, *purpose: object) -> dict[str, list[float]]:
     """Return the audit's measures of the four outlines: four numbers for each measure, keyed by the measure's name.
 
-    ``plan`` has the four outlines. ``shown`` is the wrong outline that they revise. ``purpose`` selects the random
-    streams.
+    ``plan`` has the four outlines. ``shown`` is the wrong outline that is shown before them. ``purpose`` selects the
+    random streams.
     """
     four = [
         seen(plan.with_errors(lesion.mask, errors), stream(*purpose, number))

@@ -1,10 +1,9 @@
 """Speed and size of a complete report in one run: tables, page and gallery of 14 models on 11,800 items.
 
-The cases and pictures of the benchmark BENCH are copied under other ids until there are enough items; further cases
-of a larger benchmark are left out. Simulated models (``synthetic.py``) answer the items. With
-``--browser PROGRAM`` the gallery is opened in this Chromium, and the script measures the milliseconds until a filter or
-an item is shown. Run it with ``python benchmarks/report/folder.py BENCH [--items N] [--models N] [--workers N]
-[--browser PROGRAM] [-o DIR]``.
+If the benchmark BENCH has too few items, its cases and pictures are copied under other ids. If it has too many items,
+its last cases are left out. Simulated models (``synthetic.py``) answer the items. With ``--browser PROGRAM`` the
+gallery is opened in this Chromium, and the script measures the milliseconds until a filter or an item is shown. Run it
+with ``python benchmarks/report/folder.py BENCH [--items N] [--models N] [--workers N] [--browser PROGRAM] [-o DIR]``.
 """
 
 from __future__ import annotations
@@ -51,9 +50,9 @@ FILTERS = (
 
 
 def copies(source: Benchmark, wanted: int, folder: Path) -> Benchmark:
-    """Return a benchmark of copies of ``source``'s cases; thumbnails are in ``folder``.
+    """Return a benchmark of copies of ``source``'s cases with at least ``wanted`` items, and not a case more.
 
-    The first copies have the ids of ``source``. With the last case, there are at least ``wanted`` items.
+    The first copy of each case keeps its id. The thumbnails are written into ``folder``.
     """
     assert source.answers is not None
     assert source.cases is not None

@@ -62,7 +62,7 @@ def jpeg_with_comment(data: bytes, text: str) -> bytes:
 
 
 def moved(data: bytes, number: int) -> bytes:
-    """Return the PNG with its pixels shifted cyclically; each ``number`` below 4,096 gives another shift."""
+    """Return the PNG with its pixels shifted cyclically; every ``number`` below 4,096 gives a different shift."""
     return png.encode(np.roll(decode_png(data, "a picture:"), divmod(number, 64), (0, 1)))
 
 

@@ -1,10 +1,11 @@
 """Complete review by six simulated readers, who fill in spreadsheets in a real LibreOffice.
 
 A benchmark is made of phantoms (44 by default, which give more than 210 items). The readers fill in their sheets in
-LibreOffice, first blind, then with the proposed answers. One row is made unreadable; it is returned in a sheet of
-problems and corrected there. The figures of the review are compared with a second, plain computation. Two readers
-reject an outline, so the next version leaves its case out. Another person redraws the mask, and yet another one signs
-it. The benchmark is generated again, and the verdicts on all unchanged items are carried over and applied. Run it with
+LibreOffice, first blind, then with the proposed answers. An unreadable verdict is written into one row; the import puts
+this row into a sheet of problems, where it is corrected. The figures of the review are compared with a second, plain
+computation. Two readers reject an outline, so the next version leaves its case out. Another person redraws the mask,
+and yet another one signs it. The benchmark is generated again, and the verdicts on all unchanged items are carried over
+and applied. Run it with
 ``python benchmarks/review/whole_round.py [CASES]``. It prints the seconds of each step and stops at the first error.
 """
 
@@ -93,7 +94,10 @@ def main(count: int) -> None:
 
 
 def correct(sheets: Path, home: Path) -> None:
-    """Make one row of anna's sheet unreadable and import it; correct the row in the sheet of problems that results."""
+    """Write an unreadable verdict into a row of anna's sheet, and import the sheet.
+
+    The import puts the row into a sheet of problems. The row is corrected there, and both sheets are imported.
+    """
     folder = home / "spoilt"
     shutil.copytree(sheets / "anna-2", folder)
     row = next(sheet for sheet in json.loads((sheets / columns.BATCH_FILE).read_text())["sheets"]
@@ -142,7 +146,7 @@ def again(home: Path, key: str, case_id: str) -> None:
 
 
 def kept(store: Path, case_id: str) -> list[dict[str, str]]:
-    """Return an entry for each verdict in a review's store on an attribute of the case.
+    """Return an entry for each of a review's verdicts on the attributes of the case; ``store`` is the file of verdicts.
 
     These verdicts are stale once the case's mask changes, because attributes are measured on the mask.
     """

@@ -1,4 +1,4 @@
-"""Agreement of a benchmark's key with three simulated second readers, beside a plain count of the same agreement.
+"""Agreement of a benchmark's key with three simulated second readers: by chexqa, and by a separate, plain count.
 
 ``python benchmarks/second_reader/run.py BENCH [CASES]`` takes the lesions of a benchmark of phantoms, or those of its
 first CASES cases with a lesion. Each simulated reader redraws them: the outline moves by a smooth random distance,
@@ -82,11 +82,17 @@ def kept(bench: Benchmark, folder: Path) -> dict[str, float]:
 def main(place: Path, count: int | None) -> None:
     bench = benchmark.load(place)
     bench = bench if count is None else first(bench, count)
-    print(
-        "| reader's error | kind | items | agreement, second mask | 95 % | from files | first mask | mean of both |\n"
-        + "|---" * 8
-        + "|"
+    heads = (
+        "reader's error",
+        "kind",
+        "items",
+        "benchmark's items answered by the reader's masks, right in %",
+        "its 95 % interval",
+        "the same, counted from the mask files",
+        "items made from the reader's masks, answered by the benchmark's, right in %",
+        "mean of both",
     )
+    print(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|")
     for px in HANDS:
         with tempfile.TemporaryDirectory() as folder:
             redraw(bench, Path(folder), px)

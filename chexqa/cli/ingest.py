@@ -31,8 +31,8 @@ _PATH = click.Path(path_type=Path)
 _ANATOMY = (
     "Masks of lungs and heart: a folder of <picture>/<structure>.png, or a CheXmask .csv. A structure is named "
     "right_lung or, as CXAS writes it, 'right lung'. A mask can differ from the picture in size, but not in aspect "
-    "ratio. If the option is given twice, a structure's mask contains only the pixels that the structure's masks in "
-    "both share."
+    "ratio. If the option is given twice, and both sources have a mask of a structure, only the pixels in both masks "
+    "are used."
 )
 _KEY_MAP = (
     "A CSV with the columns 'image', a picture's name in the data set, and 'key', the name of the same picture in "

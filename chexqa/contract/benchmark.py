@@ -278,8 +278,8 @@ def conversations(items: Iterable[Item]) -> list[tuple[Item, ...]]:
 class Origin:
     """Origin of a benchmark: recipes and bank as records, seed, phantom or real data, kinds from plugins.
 
-    ``fresh_of`` and ``interventions`` are the fields of ``benchmark.json``. ``fresh_of`` names the older benchmark
-    whose cases get new items here, if there is one. ``interventions`` is None without altered pictures.
+    ``fresh_of`` and ``interventions`` are the fields of ``benchmark.json``. If the benchmark is a fresh seed,
+    ``fresh_of`` names the older benchmark. ``interventions`` is None without altered pictures.
     """
 
     name: str

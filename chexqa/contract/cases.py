@@ -160,7 +160,7 @@ class Manifest(Sequence[Case]):
         self._ill: set[str] = set()
 
     def add(self, record: Record, start: int, number: int) -> None:
-        """Add a line whose record is checked, and check the line's paths; the line begins at the byte ``start``."""
+        """Add the line that begins at the byte ``start``, and check its paths; its ``record`` was checked before."""
         case = _case(record, self._folders, self._path, number)
         if case.present:
             self._ill.add(str(case.image))

@@ -1,8 +1,8 @@
 """Evidence: the measurements from which the right answer to a question follows; one class for each kind of question.
 
 The methods of an ``Evidence`` describe the measurements in words (``sentence``), return the numbers that decide the
-answer (``deciding``), and tell if the lesion or the error of the outline is hard to see (``is_hard``). Lengths are in
-pixels of the working image. Areas are numbers of pixels of the working image, or shares from 0 to 1. A benchmark of
+answer (``deciding``), and tell whether the lesion or an error of the outline is hard to see (``is_hard``). Lengths are
+in pixels of the working image. Areas are numbers of pixels of the working image, or shares from 0 to 1. A benchmark of
 another program can have evidence in another form; :meth:`Evidence.read` then raises an error.
 """
 
@@ -285,7 +285,7 @@ class ZonesEvidence(_RegionEvidence):
     involved: Sequence[str]
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
-        """Return the number of zones, the most covered regions that count, and the most covered one that does not."""
+        """Return the number of zones, the most covered of the regions that count, and the most covered other region."""
         union = self.union
         involved = sorted(self.involved, key=lambda name: -union[name])
         others = sorted((name for name in union if name not in involved and union[name]), key=lambda name: -union[name])

@@ -195,9 +195,10 @@ class Frame:
     angle_row: int
 
     def parts(self, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]) -> tuple[Mask, Mask]:
-        """Return two bool arrays for the pixels at ``rows`` and ``columns``: True for lateral, and for peripheral ones.
+        """Return two bool arrays for the pixels at ``rows`` and ``columns``.
 
-        The values are valid only for pixels in the lung.
+        The first array is True for lateral pixels, and the second for peripheral pixels. The values are valid only for
+        pixels in the lung.
         """
         if self.side == "right":
             return np.asarray(columns < self.cut), np.asarray(columns <= self.rim[rows])

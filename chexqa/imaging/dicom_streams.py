@@ -59,7 +59,7 @@ def frame(data: bytes) -> bytes:
 
 
 def coded(stream: bytes, syntax: str) -> tuple[bytes, Coded]:
-    """Return the stream without boxes, and the picture's size in the stream's header.
+    """Return the stream without boxes, and the picture's size as the stream's header states it.
 
     Raises ``ValueError`` for a stream that does not have the coding of the transfer syntax ``syntax``.
     """

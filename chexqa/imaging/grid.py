@@ -65,7 +65,9 @@ def cells_at(rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], sh
 
 
 def draw_grid(image: Image) -> Image:
-    """Return an RGB copy of a grey picture ``(H, W)`` with the grid: columns A to H at the top, rows 1 to 8 at left."""
+    """Return an RGB copy of a grey picture ``(H, W)`` with the grid's lines, the column letters A to H along the upper
+    edge, and the row numbers 1 to 8 along the left edge.
+    """
     height, width = image.shape
     canvas = to_rgb(image)
     rows, columns = cell_edges(height), cell_edges(width)

@@ -41,8 +41,8 @@ class Column(NamedTuple):
     - ``kind``: the data type, such as ``sc:Text``.
     - ``words``: the description.
     - ``many``: True if the column's cells are lists.
-    - ``column``: the column's name; None if it is ``name``.
-    - ``path``: the path from one entry of such a list to the value; None if the entry is the value.
+    - ``column``: the column's name; None if the column has the field's name.
+    - ``path``: the path to the value inside one entry of such a list; None if the entry is the value.
     """
 
     name: str

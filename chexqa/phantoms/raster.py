@@ -63,7 +63,7 @@ def polylines(canvas: NDArray[np.uint8], lines: Points, width: float, level: flo
     """Draw several lines ``(number of lines, N, 2)`` on the canvas, all with one ``width`` in pixels and grey
     ``level``.
 
-    A line is drawn as :func:`strokes` does.
+    Each line is drawn as by :func:`strokes`.
     """
     if len(lines):
         thickness = max(1, round(width))

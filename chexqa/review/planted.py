@@ -55,7 +55,7 @@ def wrong_answer(item: Item, key: Sequence[int], rng: np.random.Generator) -> tu
     - Ordered options: the option farthest from the key.
     - Other options, of which one is right: a random wrong option.
     - Questions with several right options: random wrong options, about as many as the key has right ones.
-    - Grid: mirrored cells of the key.
+    - Grid: the key's cells, mirrored left to right, top to bottom, or both, if they do not touch the key there.
     """
     if not item.form.lists_options:
         return _other_cells(key)

@@ -29,8 +29,8 @@ _LARGEST_SIDE = 4096
 class OnnxOptions:
     """Facts about a model that its ONNX file does not state.
 
-    - ``channels``: the output channel of each structure, or its value in a label map. If it is empty, a single channel,
-      or the value 1 of a label map, is both lungs.
+    - ``channels``: the output channel of each structure, or its value if the output is a label map. An empty
+      ``channels`` means that the only channel, or the value 1 of the label map, shows both lungs.
     - ``activation``: the function that turns outputs into probabilities.
     - ``values``: the input's numbers for black and for white.
     - ``fit``: the picture is stretched to the input's size, or padded with black.

@@ -211,8 +211,8 @@ def _key_column(table: Table, wanted: str | None) -> str:
     column = wanted or next((name for name in KEY_COLUMNS if name in table.columns), None)
     if column is None:
         raise InputError(
-            f"{table.path}: the column with the picture's name is not known; give it as --anatomy-key-column, "
-            f"one of {table.listed}."
+            f"{table.path}: it is not known which column has the pictures' names; name this column with "
+            f"--anatomy-key-column: one of {table.listed}."
         )
     return column
 

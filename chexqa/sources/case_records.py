@@ -31,7 +31,7 @@ class Terms:
     """Facts that are the same for all cases of a data set: the data set's name and licence, ``access``, ``mask_frame``.
 
     ``access`` is ``credentialed`` if the pictures must not be sent to remote endpoints, otherwise ``open``.
-    ``mask_frame`` says if the masks were drawn on the original pictures, or on pictures stretched to a square.
+    ``mask_frame`` says whether the masks were drawn on the original pictures or on pictures stretched to a square.
     """
 
     access: str

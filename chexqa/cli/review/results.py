@@ -132,8 +132,8 @@ def carry(
     """Carry verdicts on OLD over to NEW for every item that is unchanged, and list the other items.
 
     OLD and NEW are two benchmarks, or two manifests for verdicts on masks. An item is unchanged if its question,
-    options, pictures and key are the same, and if the masks behind the key are the same. A mask is unchanged if the
-    mask, the lungs and the radiograph are the same.
+    options, pictures and key are the same, and if the masks behind the key are the same. A verdict on a mask is carried
+    over if the mask, the lungs and the radiograph are the same.
     """
     from chexqa.files.jsonio import write_bytes
     from chexqa.review.collect.verdicts import write_store
@@ -300,8 +300,7 @@ def adjudicate(
 ) -> None:  # fmt: skip
     """Write a sheet of the items or masks that reviewers disagree on, with all verdicts on them.
 
-    For masks, give the manifest CASES. For items, give BENCH; if all verdicts are on masks, the masks of BENCH are
-    adjudicated.
+    For items, give BENCH. For masks, give the manifest CASES, or the BENCH whose masks were reviewed.
     """
     from chexqa.cli.review.deal import list_pages, page_writer
     from chexqa.review.followup.adjudication_sheet import adjudicate as write_items

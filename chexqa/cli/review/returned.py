@@ -168,7 +168,7 @@ def _write_run(done: Imported, folder: Path) -> None:
         say("These are answers to training cases alone, so there is no run to grade yet.")
         return
     counts = write_run(done.loaded, done.batch, done.verdicts.values(), folder)
-    say(f"{folder}: {', '.join(f'{name} {count:,}' for name, count in counts.items())}")
+    say(f"{folder}: items judged by each reader: {', '.join(f'{name} {count:,}' for name, count in counts.items())}")
     say(f"Next: chexqa grade {folder}")
 
 

@@ -75,8 +75,8 @@ def study(
     say(f"Give each reader one folder after the other: {', '.join(order)}{later}.")
     if not earlier:
         say(
-            "note: not checked if a reader has already seen the key of a case; for this check, give earlier reviews as "
-            "--earlier."
+            "note: it was not checked whether a reader has already seen the key of a case; to check this, name the "
+            "earlier reviews with --earlier."
         )
     say(f"Next, with the folder of the returned files: chexqa review import RETURNED --batch {out}")
 

@@ -22,7 +22,7 @@ _PATH = click.Path(path_type=Path)
 def wordings(bench: Path, out: Path | None, reviewer: str | None, returned: tuple[Path, ...]) -> None:
     """Write a sheet of further wordings of BENCH's questions, or read the filled sheet.
 
-    In the sheet, an expert says of each wording if it asks the same as the question bank's wording. -o writes the
+    In the sheet, an expert says whether each wording asks the same as the question bank's wording. -o writes the
     sheet. --returned stores the sheet's verdicts in BENCH/wording_review.json. If any reviewer rejects or corrects a
     wording, 'eval --stress' no longer asks it, and 'validate' names it.
     """

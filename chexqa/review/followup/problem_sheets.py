@@ -176,7 +176,7 @@ def _masks(
     own = [subject for subject in subjects if columns.mask_row_id(subject.case_id) in wanted]
     if len(own) < len(wanted):
         raise InputError(
-            f"{path}: lacks some cases of sheet '{dealt.name}'; give the manifest that was reviewed as --benchmark."
+            f"{path}: lacks some cases of sheet '{dealt.name}'; with --benchmark, name the manifest of this review."
         )
     masks = DisputedMasks(tuple(own), work, said={row.row_id: _votes(row) or {} for row in rows})
     for subject in own:

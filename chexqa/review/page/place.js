@@ -55,7 +55,7 @@ const placer = (() => {
     if (count && corners.length === count) {
       const [[ax, ay], [bx, by] = []] = corners;
       if (form !== "box" && form !== "boxes") add(corners.flat());
-      else if (ax === bx || ay === by) { corners.pop(); message("The two corners of a box have different places."); return true; }
+      else if (ax === bx || ay === by) { corners.pop(); message("A box needs a width and a height: click its second corner again."); return true; }
       else add([Math.min(ax, bx), Math.min(ay, by), Math.max(ax, bx), Math.max(ay, by)]);
     }
     drawAll();

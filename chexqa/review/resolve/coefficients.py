@@ -75,7 +75,7 @@ _SCALARS = 5
 
 
 def closeness(categories: int) -> Floats:
-    """Return quadratic agreement weights ``(q, q)``: 1 for equal categories, 0 for the first and the last category."""
+    """Return quadratic agreement weights, a square table: 1 for equal categories, 0 between the first and the last."""
     places = np.arange(categories)
     return 1 - ((places[:, None] - places) / max(1, categories - 1)) ** 2
 

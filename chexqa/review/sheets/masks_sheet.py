@@ -1,5 +1,5 @@
-"""Review of masks in a sheet: a row shows a radiograph without and with the mask's outline, and asks if the outline is
-right.
+"""Review of masks in a sheet: a row shows a radiograph without and with the mask's outline, and asks whether the
+outline is right.
 
 The cases come from a manifest, before a benchmark is made, or from a benchmark whose masks are reviewed again.
 """

@@ -82,8 +82,8 @@ def made_from(bench: Benchmark, manifest: Manifest) -> dict[str, Case]:
     missing = next((key.source_case_id for key in keys.values() if key.source_case_id not in lines), None)
     if missing is not None:
         raise InputError(
-            f"{manifest[0].manifest}: has no case '{missing}', which {bench.folder} contains; give the manifest "
-            f"that this benchmark was made from as --manifest."
+            f"{manifest[0].manifest}: has no case '{missing}', which {bench.folder} contains; with --manifest, name "
+            f"the manifest that this benchmark was made from."
         )
     return {case_id: lines[key.source_case_id] for case_id, key in keys.items()}
 
