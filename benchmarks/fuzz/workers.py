@@ -295,10 +295,7 @@ def copy(source: Path, target: Path) -> None:
 
 
 def mend(folder: Path, changed: Path) -> bool:
-    """Write the hash of the changed file into the benchmark, so that its check of hashes does not reject the change.
-
-    Returns True if the benchmark was written again.
-    """
+    """Write the changed file's hash into its benchmark, so that loading accepts the file; return False without one."""
     from chexqa.files.jsonio import sha256
 
     bench = folder / changed.relative_to(folder).parts[0]
