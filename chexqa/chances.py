@@ -64,7 +64,7 @@ def of_points(own: int, other: int, weights: Sequence[float] = TRUE_POINTS) -> C
 
 
 def best_number(own: int, other: int, weights: Sequence[float] = TRUE_POINTS) -> int:
-    """Return how many points the most probable answer names; the question is that of :func:`of_points`."""
+    """Return the number of points in the most probable answer to the question that :func:`of_points` describes."""
     of_set = _of_sets(own, other, weights)
     return of_set.index(max(of_set))
 

@@ -109,9 +109,9 @@ class Handed(NamedTuple):
 def handed_over(confidence: Floats, right: Floats, weight: Floats, cluster: Ints) -> Handed:
     """Return the shares after answers below a threshold of confidence are handed to a reader.
 
-    All arguments have the shape ``(N,)``; an answer without a confidence (NaN) is handed over. The threshold for a
-    patient's answers is the lowest at which at most one in five of the other patients' kept answers is wrong. (The
-    patients are divided into five parts; the other patients are those of the other parts.)
+    All arguments have the shape ``(N,)``; an answer without a confidence (NaN) is handed over. The patients are divided
+    into five parts. The threshold for a part is chosen on the other four parts: the lowest threshold at which at most
+    one in five of the kept answers is wrong.
     """
     kept = np.zeros(confidence.size, bool)
     stated = ~np.isnan(confidence)

@@ -82,7 +82,7 @@ def conditioned(benchmark: Benchmark, items: tuple[Item, ...], conditions: Seque
 
 
 def check_conditions(benchmark: Benchmark, conditions: Sequence[str], protocol: str) -> None:
-    """Raise ``InputError`` for a condition without altered pictures, or one that the protocol cannot ask."""
+    """Raise ``InputError`` for a condition that lacks altered pictures or that the protocol cannot ask."""
     altered = [name for name in conditions if name != ORIGINAL]
     about = benchmark.about.get("interventions")
     for name in altered:

@@ -79,7 +79,10 @@ def score_weights(asked: Iterable[Asked]) -> dict[str, Weights]:
 
 
 def kind_weights(asked: Iterable[Asked]) -> dict[str, Weights]:
-    """Return, keyed by kind, the weights of items in the kind's score over all findings (corrected for chance)."""
+    """Return, for each kind, the weight of each item in the kind's score.
+
+    The score of a kind is corrected for chance and includes all findings.
+    """
     rows: dict[str, list[Asked]] = {}
     for row in asked:
         rows.setdefault(row.kind, []).append(row)
@@ -116,7 +119,7 @@ def _both(cells: Mapping[tuple[str, bool | None], list[Asked]]) -> dict[tuple[st
 def by_patient(asked: Iterable[Asked], weights: Mapping[str, float]) -> dict[str, dict[str, float]]:
     """Return the weights of each patient's items, keyed by patient, in the order of the items.
 
-    Patients without weight are left out.
+    Patients whose items have no weight are left out.
     """
     found: dict[str, dict[str, float]] = {}
     for row in asked:

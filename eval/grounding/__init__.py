@@ -1,4 +1,4 @@
-"""Grounding: tests if a model's answers follow the lesion when the radiograph is altered.
+"""Grounding: tests of whether a model's answers follow the lesion when the radiograph is altered.
 
 - ``answer_pairs``: each answer beside the answer to the altered picture; read this first.
 - ``net_grounding``: chexqa's own measure and its verdicts.

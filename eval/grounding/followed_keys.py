@@ -45,7 +45,7 @@ def changed_on_repetition(sample: Sample, originals: pl.DataFrame) -> tuple[pl.D
 
 
 def seen_removed(sample: Sample, originals: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return how often a model that rightly answers yes for a phantom answers no for its twin without the lesion.
+    """Return, among phantoms with a right yes, the share whose twin without the lesion gets a no.
 
     The twin is the absent case of the same patient and finding. Only phantoms made with ``synth --twins`` have a twin.
     """

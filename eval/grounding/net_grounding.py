@@ -1,7 +1,6 @@
 """Net grounding: how much more often an answer changes when the lesion is filled in than when lung elsewhere is
 filled in.
 
-
 A model that answers at random changes its answer equally often in both cases. Its net grounding is therefore 0, even if
 it prefers one answer. A model that answers at random can pass the published measures.
 """
@@ -26,10 +25,11 @@ _SAME = (*WHO, "repeat", "rotation", "item_id")
 
 
 def triples(pairs: pl.DataFrame) -> pl.DataFrame:
-    """Return a row for each item that was answered with the original, the target and the irrelevant picture.
+    """Return a row for each item that was answered with the original picture and with two altered pictures.
 
-    The columns ``target`` and ``irrelevant`` (bool) are True if the answer to the picture of this name differs from the
-    answer to the original.
+    In the picture ``target`` the lesion is filled in, in the picture ``irrelevant`` another part of the lung. The
+    columns ``target`` and ``irrelevant`` (bool) are True if the answer to this picture differs from the answer to the
+    original.
     """
     changed = pairs.with_columns((pl.col("first") != pl.col("second")).alias("changed"))
     target, irrelevant = (

@@ -3,7 +3,7 @@
 The tables follow XBench (arXiv 2510.19599) and answer three questions. Are small and diffuse lesions localized worse?
 Do models trained on radiographs localize better? Do models that recognize a finding better also localize it better? The
 tables only describe the given models. A correlation over the few findings, or over the few models, has no interval.
-Instead, the tables give its range if any one finding or model is left out.
+Instead, the tables give its range when each finding or model in turn is left out.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def with_thirds(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def sizes(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return each model's localization for small, medium and large lesions, and the difference of small minus large.
+    """Return each model's localization of small, medium and large lesions, and the difference (small minus large).
 
     The thirds are taken within each finding, and a value is the unweighted mean over findings. ``rows`` has the columns
     of grading and the column ``size``.
@@ -121,13 +121,13 @@ def domains(table: pl.DataFrame, known: pl.DataFrame, domain: Mapping[str, str |
 
 
 def correlations(rows: pl.DataFrame, table: pl.DataFrame, scores: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
-    """Return the correlations between recognition, localization and lesion size, in three scopes.
+    """Return the correlations of localization (``pointing``) with recognition and with lesions, in three scopes.
 
-    - Over findings, for each model: recognition, lesion size and number of areas, each with pointing.
-    - Over models: recognition with pointing.
-    - Over cases within findings, for each model: recognition with pointing, plain and adjusted for the logarithm of
-      lesion size. The recognition of a case is the share of the finding's absent cases with a lower score; a tie counts
-      as half.
+    - Over findings, for each model: pointing with recognition, with lesion size, and with the number of areas.
+    - Over models: pointing with recognition.
+    - Over cases within findings, for each model: pointing with recognition, first as it is, then adjusted for the
+      logarithm of lesion size. Here, the recognition of a case is a share of the cases without the finding: the
+      share whose score is lower than the case's score. An equal score counts as half.
     """
     made: list[dict[str, Any]] = []
     size = rows.group_by("finding").agg(pl.col("lesion_share").median(), pl.col("components").mean())

@@ -98,7 +98,7 @@ def read_thresholds(path: Path) -> Thresholds:
         if not 0 <= value <= 1:
             raise InputError(f"{where}: the threshold '{row['threshold']}' is not a number from 0 to 1.")
         if found.setdefault(finding, value) != value:
-            raise InputError(f"{where}: a second, different threshold of {finding}; remove one of them.")
+            raise InputError(f"{where}: this is a second, different threshold of {finding}; remove one of the two.")
     return Thresholds(path, found)
 
 
@@ -271,7 +271,8 @@ def _read_points(path: Path) -> Iterable[tuple[str, str, list[tuple[float, float
     record = parse_json(read_text(path), str(path))
     if not isinstance(record, dict) or not all(isinstance(entry, dict) for entry in record.values()):
         raise InputError(
-            f"{path}: must be a JSON object from radiograph to finding to list of points, as in CheXlocalize."
+            f"{path}: must be a JSON object that has, for each radiograph, a list of points for each finding, as in "
+            "CheXlocalize."
         )
     for key, entry in record.items():
         for name, points in entry.items():

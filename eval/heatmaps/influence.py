@@ -1,9 +1,9 @@
 """Scores of clustered samples, with 95 % intervals made from each patient's influence on the score.
 
-The influence on a score is a vector with one number for each patient: how much the score would change with this
-patient's weight. Intervals use Student's quantile for the number of patients. The interval of a score is symmetric on
-the logit scale, and the interval of a difference is symmetric around the difference. With fewer than :data:`LEAST`
-patients there is no interval.
+The influence on a score is a vector with one number for each patient: how fast the score changes if the patient's
+weight grows. Intervals use Student's quantile for the number of patients. The interval of a score is symmetric on the
+logit scale, and the interval of a difference is symmetric around the difference. With fewer than :data:`LEAST` patients
+there is no interval.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Ints = npt.NDArray[np.integer]
 
 
 class Score(NamedTuple):
-    """A score, with each patient's influence on it, ``(patients,)``; NaN if it cannot be computed."""
+    """A score (NaN if it cannot be computed), and each patient's influence on the score, ``(patients,)``."""
 
     value: float
     influence: Floats

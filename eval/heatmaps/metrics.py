@@ -8,8 +8,8 @@ Conventions:
   that are hits, which is the expected score of a pixel drawn at random from them;
 * for the overlap at many thresholds (the sweep) and at Otsu's threshold, values are rounded down to steps of 1/65280 of
   the map's range;
-* AUC compares pixels by their steps, and by their values in steps with many pixels: at most 1 in 10,000 of all pairs
-  counts as tied although the values differ, so the error of AUC is at most 0.00005;
+* AUC compares pixels by their steps, but pixels of the same step by their values if many pixels have this step; at most
+  1 in 10,000 of all pairs counts as tied although the values differ, so the error of AUC is at most 0.00005;
 * a constant map has its maximum everywhere; it has no segmentation (IoU and Dice 0), AUC 0.5 and CNR 0;
 * a map with a value that is not finite counts as a constant map;
 * a mask of the whole picture has no outside, so AUC and CNR are ``None``; an empty mask is not graded.
@@ -210,8 +210,9 @@ def pixel_auc(values: Floats, mask: Mask, counted: Levels | None = None) -> floa
 
     The area is the probability that a pixel inside the mask has a larger value than a pixel outside; a tie counts as
     half. Pixels are compared by their steps (``counted``, from :func:`levels`), and pixels of the same step count as
-    tied. In the steps with the most pairs, pixels are compared by their values instead, so that at most the share
-    :data:`UNRESOLVED` of all pairs is tied only by its step. The error of the area is at most half of this share.
+    tied. In the steps with the most pairs, pixels are compared by their values instead. Therefore at most the share
+    :data:`UNRESOLVED` of all pairs counts as tied although the values differ, and the error of the area is at most half
+    of this share.
     Return ``None`` if all pixels are inside, or all outside.
 
     >>> pixel_auc(np.array([0.9, 0.4, 0.4, 0.1]), np.array([True, True, False, False]))
@@ -270,8 +271,8 @@ def contrast_to_noise(values: Floats, mask: Mask, covered: Places | None = None)
 
     ``covered`` has the flat indices of the mask's pixels, if they are known. Return ``None`` for a map with one value
     inside and another value outside, and for a mask of all pixels or of none. The result does not depend on which side
-    is brighter. Source: Boecking et al.,
-    "Making the Most of Text Semantics to Improve Biomedical Vision-Language Processing", ECCV 2022.
+    is brighter. Source: Boecking et al., "Making the Most of Text Semantics to Improve Biomedical Vision-Language
+    Processing", ECCV 2022.
     """
     inside = values.ravel()[np.flatnonzero(mask) if covered is None else covered].astype(np.float64)
     others = values.size - inside.size

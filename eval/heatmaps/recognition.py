@@ -1,7 +1,7 @@
 """Recognition: how well a map maker's scores separate radiographs with a finding from those without it.
 
 The scores are in ``scores.csv`` beside the maps. F1, accuracy and balanced accuracy need a threshold. The patients are
-divided into :data:`FOLDS` parts. In each part, the threshold is the one with the best F1 in the other parts.
+divided into :data:`FOLDS` parts. Each part is judged at the threshold with the best F1 in the other parts.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _measures(part: pl.DataFrame, patients: int) -> dict[str, Score]:
 def judged(score: Floats, present: Bools, fold: npt.NDArray[np.integer]) -> Bools | None:
     """Return True for each case whose score reaches the threshold chosen on other patients.
 
-    Return None if the patients outside one of the parts have no present case or no absent case.
+    Return None if there is a part for which the patients of the other parts have only present or only absent cases.
     """
     said = np.zeros(len(score), np.bool_)
     for one in np.unique(fold):

@@ -73,15 +73,15 @@ COLUMNS = {
     "iou_tuned": "intersection over union at the threshold that is best on other patients",
     "dice_tuned": "Dice at the threshold that is best on other patients",
     "auc": "probability that a pixel of the lesion has a larger value than a pixel outside (a tie counts as half)",
-    "cnr": "contrast-to-noise ratio: difference of the means inside and outside, over the root of the sum of both "
-    "variances",
+    "cnr": "contrast-to-noise ratio: difference of the means inside and outside the mask, divided by the root of the "
+    "sum of both variances",
     "present_cases": "number of cases with the finding and a score",
     "absent_cases": "number of cases without the finding and with a score",
     "recognition_auc": "area under the ROC curve of the scores: present against absent findings",
     "f1": "F1 at the threshold of the score that is best on other patients",
     "accuracy": "share of cases judged right at the threshold of column f1",
     "balanced_accuracy": "mean of sensitivity and specificity at the threshold of column f1",
-    "threshold": "threshold of the map, scaled to 0 to 1",
+    "threshold": "threshold on the values of the map, which are scaled to 0 to 1",
     "iou": "mean intersection over union at the threshold",
     "dice": "mean Dice at the threshold",
     "chosen": "number of the five parts of patients for which this threshold was chosen (on the other parts)",
@@ -123,9 +123,10 @@ class Study(NamedTuple):
 
 
 def prepared(graded: Mapping[str, Graded], folders: Mapping[str, Path]) -> tuple[dict[str, Graded], pl.DataFrame]:
-    """Return the grades with each model's domain and tuned values added, and the sweep of thresholds.
+    """Return two results: the grades with the models' domains and tuned values, and the sweep over thresholds.
 
     The domain is read from ``maker.json`` in the model's folder of maps; it is null if there is no such file.
+    Tuned values and the sweep are those of :func:`chexqa.eval.heatmaps.tuned.with_tuned`.
     """
     made, sweeps = {}, []
     for name, one in graded.items():

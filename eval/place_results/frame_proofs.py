@@ -60,7 +60,7 @@ def frame_proofs(study: ScoredSample) -> pl.DataFrame:
 
 
 def mask_unproved(study: ScoredSample, table: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
-    """Return a table with the scores ``names`` set to null for models whose coordinate system is not proved.
+    """Return the table with the scores ``names`` set to null for models whose coordinate system is not proved.
 
     Only rows of kinds of question (column ``kind``) that ask for a place are changed. The ends of a score's interval
     (``…_low`` and ``…_high``) become null too. Kinds that ask for test markers keep their scores.

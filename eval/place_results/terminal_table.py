@@ -36,8 +36,8 @@ def places_table(
     """Return the main localization scores as a table for the terminal.
 
     The last column has the verdict on each model's coordinate system. If it is not proved, the model has no scores, and
-    the column names the coordinate systems that fit (from the table ``proofs``). ``empty`` is a function that makes an
-    empty table.
+    the last column lists the coordinate systems that fit (from the table ``proofs``). ``empty`` is a function that
+    makes an empty table.
     """
     has_absent = places["placed_absent"].is_not_null().any() or places["net"].is_not_null().any()
     caption = CAPTION if has_absent or not places["right_present"].is_not_null().any() else f"{CAPTION} {NO_ABSENT}"

@@ -1,4 +1,4 @@
-"""Test markers at known places; they show if a model uses the coordinate system (frame) declared for it.
+"""Test markers at known places; they show whether a model uses the coordinate system (frame) declared for it.
 
 A test marker is an asymmetric white mark on a plain picture that is not square. The model is asked for the places of
 :data:`COUNT` markers. A marker is found if the answer's distance from it is at most :data:`NEAR` times the picture's

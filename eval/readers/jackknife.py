@@ -2,8 +2,8 @@
 
 A score is a mean over cells of items. Most kinds of question are one cell. A yes/no kind has a cell for each finding
 and key (yes, no), and the grid has a cell for each finding. Scores are computed as in
-:mod:`chexqa.eval.tables.model_pairs`. If a cell has no item without the left-out patient, the mean is over the other
-cells.
+:mod:`chexqa.eval.tables.model_pairs`. If all items of a cell are from the left-out patient, the mean is over the other
+cells; a yes/no kind then loses both cells of the finding.
 """
 
 from __future__ import annotations

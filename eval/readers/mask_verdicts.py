@@ -152,11 +152,11 @@ class Subject:
 
 
 class Verdict(NamedTuple):
-    """Answer to an item that was made from one reader's mask, given by the other reader's mask.
+    """Answer of one reader's mask to an item that was made from the other reader's mask.
 
     - ``back``: False for an item of the benchmark, answered by the second mask; True for an item made from the second
       mask and answered by the first.
-    - ``right``: True if this answer is right; None for a tie, if two pictures fit the mask about equally well.
+    - ``right``: True if this answer is right; None if two pictures fit the mask about equally well (a tie).
     - ``own``: the key of the benchmark's item of the same kind and case.
     """
 
@@ -314,9 +314,9 @@ def _by_pictures(plan: ContourPlan, key_mask: Mask, other: Mask) -> bool | None:
 
 
 def is_major(shown: Mask, truth: Mask, recipe: PerceptionRecipe) -> bool:
-    """Return True if an outline has a major error: a connected part in which it differs from the lesion.
+    """Return True if an outline has a major error: a large connected area in which ``shown`` and ``truth`` differ.
 
-    The part must be at least as large as the recipe's smallest error, which is a share of the lesion's area. Rims
+    The area must be at least as large as the recipe's smallest error, which is a share of the lesion's area. Rims
     thinner than half the recipe's smallest depth are removed first.
     """
     least = recipe.deformation.min_share * np.count_nonzero(truth)

@@ -53,10 +53,11 @@ def second_reader(verdicts: pl.DataFrame | None) -> pl.DataFrame:
 
     The table is empty without a second reader.
 
-    - ``kind, items, patients, chance``, and ``oracle``: the share of the items that have a right answer.
+    - ``kind, items`` (number of the benchmark's items), ``patients, chance``
+    - ``oracle``: the share of the benchmark's items that have a right answer.
     - ``by_second``: the share of the benchmark's items to which the second mask gives the answer of the key.
-    - ``items_back``: the number of items made from the second mask; ``by_first``: the share of these items to which the
-      first mask gives the answer of their key.
+    - ``items_back``: the number of items made from the second mask.
+    - ``by_first``: the share of these items to which the first mask gives the answer of their key.
     - ``second_reader``: the mean of ``by_second`` and ``by_first``.
     - ``ties``: the number of answers left out, because two pictures fit the mask about equally well.
     """

@@ -1,8 +1,8 @@
 """Correlations of answers, with 95 % intervals over patients.
 
 An interval is computed on Fisher's z scale, with the standard error from a jackknife over patients and a t quantile. A
-correlation has an interval only with :data:`LEAST_CORRELATED` clusters or more. It also needs N * a * b of at least
-:data:`LEAST_RARE`, for N cases and the shares a and b of the rarer answer (right or wrong) in each column.
+correlation of N cases has an interval only with :data:`LEAST_CORRELATED` clusters or more, and only if N * a * b is at
+least :data:`LEAST_RARE`. Here a and b are the shares of the rarer answer (right or wrong) in the two columns.
 ``docs/intervals.md`` shows how often these intervals contain the true value.
 """
 
@@ -34,9 +34,9 @@ def correlation(
 ) -> Correlation:
     """Return Pearson's correlation of two columns ``(N,)`` of answers, each value from 0 (wrong) to 1 (right).
 
-    ``cluster (N,)`` is the index of each row's patient. With ``groups (N,)``, the mean of a value's group is first
-    subtracted from it. With ``covariate (N,)``, a straight line over the covariate, fitted within the groups, is also
-    subtracted.
+    ``cluster (N,)`` is the index of each row's patient. With ``groups (N,)``, the mean of its group is first
+    subtracted from each value. With ``groups`` and ``covariate (N,)``, a straight line over the covariate, fitted
+    within the groups, is also subtracted.
     """
     rarer = [min(float(column.mean()), 1 - float(column.mean())) for column in (first, second) if len(column)]
     enough = len(first) * np.prod(rarer) >= LEAST_RARE
@@ -66,7 +66,10 @@ def _correlation_of(sums: Floats) -> Floats:
 
 
 def residuals(values: Floats, groups: Ints, covariate: Floats | None = None) -> Floats:
-    """Return the values ``(N,)`` minus the mean of their group and minus a straight line fitted over the covariate."""
+    """Return the values ``(N,)`` minus the means of their groups.
+
+    With ``covariate (N,)``, a straight line over the covariate, fitted within the groups, is also subtracted.
+    """
 
     def centred(column: Floats) -> Floats:
         sizes = np.bincount(groups)

@@ -46,7 +46,7 @@ _SAID = re.compile(r"answers?\s*(?:is|are)\s*[:\-]?\s*(\d[\d,\s]*)", re.IGNORECA
 
 
 class Imported(NamedTuple):
-    """Counts of an import: turns written, items not asked, empty detections, and ``differences``.
+    """Model, protocol and counts of an import: turns, items not asked, differences, and empty replies to detection.
 
     ``differences`` is the number of replies that the release's rule and chexqa's parser read differently.
     """
@@ -82,7 +82,7 @@ def import_results(
     answers, cases = benchmark.key("importing results")
     results = parse_json(read_text(path), str(path))
     if not isinstance(results, dict) or not results:
-        raise InputError(f"{path}: does not map case keys to results; give CheXpercept's all_results.json.")
+        raise InputError(f"{path}: is no JSON object of results, keyed by case; give CheXpercept's all_results.json.")
     name, asked_by = _model(path, model), _protocol(path, protocol)
     items: dict[str, list[Item]] = {}
     for item in benchmark.items:

@@ -1,7 +1,7 @@
-"""Reference score: always give the answer that is most frequent among other patients, without seeing the radiograph.
+"""Reference score of a guesser who always gives the answer that is most frequent among other patients.
 
-A guesser who knows only the kind of question and the finding gets this score. Answers of two items are compared by
-meaning:
+The guesser knows the kind of question and the finding, but does not see the radiograph. Answers of two items are
+compared by meaning:
 
 - Options with text: equal if their texts are equal.
 - Cells of the grid: equal if their numbers are equal.
@@ -24,15 +24,15 @@ NONE: Meaning = ("none",)
 def frequent_accuracy(
     items: Iterable[Item], answers: Mapping[str, Answer], clusters: Mapping[str, str]
 ) -> dict[str, float]:
-    """Return, keyed by item id, the score (0 to 1) of the most frequent answer among other patients' items.
+    """Return, keyed by item id, the score (0 to 1) of giving the answer that is most often right for other patients.
 
     Only items of the same kind and finding are counted. ``clusters`` has the patient of each case. If several answers
     are equally frequent, the score is the share of these answers that are right.
 
     Some answers are balanced when a benchmark is made (yes and no, and the position of the right picture): each is
     right equally often. Without the patient's own items, the right answer is then the rarer one, and the guess would
-    always be wrong. A balanced answer therefore counts as most frequent if adding the patient's own items gives it the
-    highest count.
+    always be wrong. A balanced answer therefore counts as most frequent if its count, with the patient's own items
+    added, reaches the highest count among the other patients.
     """
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:

@@ -294,20 +294,20 @@ def _place(
     """
     if turn.item_id not in items:
         raise InputError(
-            f"{run.folder}: holds a turn of item '{turn.item_id}', which the benchmark does not have; "
+            f"{run.folder}: the log has a turn of item '{turn.item_id}', but the benchmark has no such item; "
             "restore the run's log."
         )
     known = sorted(option.n for option in items[turn.item_id].options)
     if not set(turn.parsed or ()) <= {*known} or (turn.order is not None and sorted(turn.order) != known):
         raise InputError(
-            f"{run.folder}: holds a turn of item '{turn.item_id}' that names options which the item does not have; "
-            "remove that line from the run's log and run the evaluation again."
+            f"{run.folder}: the log has a turn of item '{turn.item_id}' with options that this item does not have; "
+            "remove the turn's line from the run's log and run the evaluation again."
         )
     number = (turn.repeat, turn.rotation)
     if number not in due or turn.item_id not in due[number]:
         raise InputError(
-            f"{run.folder}: holds a turn of item '{turn.item_id}', repeat {turn.repeat} and rotation {turn.rotation}, "
-            f"which the run's {read_run.ABOUT} does not ask for; restore {read_run.ABOUT}."
+            f"{run.folder}: the log has repeat {turn.repeat}, rotation {turn.rotation} of item '{turn.item_id}', but "
+            f"{read_run.ABOUT} does not ask for them; restore {read_run.ABOUT}."
         )
     before = said.get((number, turn.item_id))
     if before and before.state != read_run.ERROR and turn.state != read_run.ERROR:

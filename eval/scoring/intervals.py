@@ -1,16 +1,16 @@
 """Scores of a report with 95 % intervals over patients: shares, other means, weighted sums and differences.
 
-A score is a ratio of sums over clusters (patients), or a weighted sum of such ratios. The rules use t quantiles:
+A score is a ratio of sums over clusters (patients), or a weighted sum of these ratios. All intervals use t quantiles:
 
 - Share: Wilson's interval on the effective number of answers, which is their number divided by the design effect. The
-  design effect is a weighted mean of its estimate (at least 0.7; weight: the number of the rarer answers) and its
-  largest possible value (all answers of a patient alike; weight: 1).
+  design effect is a weighted mean of two values. One is its estimate (at least 0.7), weighted by the number of the
+  rarer answers. The other is its largest possible value (all answers of a patient are alike), with weight 1.
 - Sum of shares with positive weights (means of kinds, levels and findings; scores corrected for chance): Wilson's
   interval on the scale from all wrong to all right, with the variance of the sum over patients.
 - Mean of values that are not answers (overlaps, contrasts): a t interval; for values from 0 to 1, Wilson's interval.
 - Difference: the squared half-widths of both scores are added, with the scores' correlation over patients (method of
-  variance estimates recovery, Zou and Donner 2008). If this makes the interval wider, the correlation is multiplied by
-  P / (P + 1) for P patients. So two models with equal answers have an interval with a width above 0.
+  variance estimates recovery, Zou and Donner 2008). A correlation that makes the interval narrower is first multiplied
+  by P / (P + 1) for P patients, so that the interval of two models with equal answers has a width above 0.
 
 0/0 is NaN (null in tables). A score from fewer than :data:`LEAST_CLUSTERS` clusters has no interval.
 ``docs/intervals.md`` shows how often the intervals contain the true value.
@@ -80,16 +80,16 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class Makeup:
-    """Values ``(M,)`` from which Wilson's intervals of M scores follow; a score is ``best - scale * (share wrong)``.
+    """Terms ``(M,)`` of Wilson's intervals of M scores; a score is ``best - scale * (share of wrong answers)``.
 
     - ``best``: score if all answers are right; NaN for a score that is not made of shares.
     - ``scale``: distance from ``best`` to the score if all answers are wrong.
     - ``variance``, ``least``: variance of the score over clusters, and the smallest value to use for this variance.
     - ``rarer``: number of the rarer answers (right or wrong), summed over the shares.
-    - ``alike``: variance of the score if all answers of a cluster were alike, divided by p (1 - p) with the share p
-      right.
-    - ``alike_squares``: sum over the shares of (a share's part of ``alike``) squared / (the share's degrees of
-      freedom).
+    - ``alike``: variance of the score if all answers of a cluster were alike, divided by p (1 - p), where p is the
+      share of right answers.
+    - ``alike_squares``: for each share, the square of its part of ``alike``, divided by its degrees of freedom; summed
+      over the shares.
     """
 
     best: Floats
@@ -106,11 +106,11 @@ class Makeup:
         return Makeup(*np.full((len(fields(Makeup)), count), np.nan))
 
     def times(self, factors: Floats) -> Makeup:
-        """Return the terms of each score multiplied by its positive factor."""
+        """Multiply the terms of each score by the score's factor (above 0), and return the result."""
         return self.sum(sparse.csr_matrix(sparse.diags(factors)), self.variance * factors**2)
 
     def sum(self, weights: sparse.csr_matrix, variance: Floats) -> Makeup:
-        """Return the terms of C sums of the scores, with positive weights ``(C, M)``."""
+        """Return the terms of C weighted sums of the scores; no weight ``(C, M)`` is below 0."""
         count, first, square, fourth = (partial(_weighted, weights, power=power) for power in (0, 1, 2, 4))
         return Makeup(
             first(self.best), first(self.scale), variance, square(self.least), count(self.rarer), square(self.alike),
@@ -118,7 +118,7 @@ class Makeup:
         )  # fmt: skip
 
     def distances(self, value: Floats, members: sparse.csr_matrix) -> tuple[Floats, Floats]:
-        """Return the half-widths, downwards and upwards, of Wilson's interval on the effective number of answers."""
+        """Return the half-widths, downwards and upwards, of Wilson's intervals on the effective numbers of answers."""
         share = np.clip(1 - _ratio(self.best - value, self.scale), 0, 1)
         usual = _ratio(np.maximum(self.variance, self.least), share * (1 - share) * self.scale**2)
         together = _ratio(_row_sums(members, 2), self.scale**2)
@@ -133,12 +133,13 @@ class Estimates:
     """Estimates of M scores, with the half-widths of their intervals and their correlations over P clusters (patients).
 
     - ``value (M,)``: the scores; NaN for a score that cannot be computed.
-    - ``low_parts, high_parts (M, P)``: half-widths down and up, divided over the clusters. The squares in a row sum to
-      the squared half-width; two rows are correlated as the two scores are.
+    - ``low_parts, high_parts (M, P)``: the half-widths, downwards and upwards, divided over the clusters. The squares
+      in a row sum to the squared half-width, and two rows have the correlation of the two scores.
     - ``low_fixed, high_fixed (M,)``: squared half-widths of components without variation (shares of 0 or 1).
-    - ``low_alone, high_alone (M,)``: squared half-widths if a difference's components were independent.
+    - ``low_alone, high_alone (M,)``: squared half-widths of the scores if their components were independent.
     - ``members (M, P)``: change of a score if all answers of a cluster turn from wrong to right; 0 without answers.
     - ``fewest (M,)``: number of clusters of the score's smallest component.
+    - ``makeup``: the terms of Wilson's intervals.
     """
 
     value: Floats
@@ -161,8 +162,7 @@ class Estimates:
         """Return C linear combinations of these scores, with weights ``(C, M)``.
 
         A score with weight zero is ignored, even if it is NaN. A combination of shares with positive weights has
-        Wilson's interval. For other combinations, the squared half-widths are added with the correlations of the
-        scores.
+        Wilson's interval. Any other combination has the interval of a difference (see the module).
         """
         weights = sparse.csr_matrix(matrix)
         weights.eliminate_zeros()
@@ -205,7 +205,7 @@ class Estimates:
         return _scaled(np.nan_to_num(scale), self.low_parts)
 
     def times(self, factors: Floats) -> Estimates:
-        """Return each score multiplied by its positive factor, ``factors (M,)``."""
+        """Multiply each score by its factor, ``factors (M,)`` (above 0), and return the result."""
         squares = factors**2
         return Estimates(
             self.value * factors, _scaled(factors, self.low_parts), _scaled(factors, self.high_parts),
@@ -245,8 +245,7 @@ class Estimates:
         return np.where(none, np.nan, self.value - ends[0]), np.where(none, np.nan, self.value + ends[1])
 
     def p_alike(self, margin: float) -> Floats:
-        """Return p ``(M,)`` of the equivalence of each score to zero, by two one-sided t tests (TOST) with this
-        ``margin``.
+        """Test by two one-sided t tests (TOST) whether each score is closer to zero than ``margin``; return p ``(M,)``.
 
         ``margin`` is above 0. p is below 0.05 if and only if the 90 % interval lies within the margin. The half-widths
         of the 90 % interval are those of the 95 % interval multiplied by the ratio of the t quantiles. A score without
@@ -276,7 +275,7 @@ def proportion(part: Sums, whole: Sums, binary: bool = True) -> Estimates:
 
 
 def corrected(right: Sums, chance: Sums, whole: Sums) -> Estimates:
-    """Return pooled accuracy corrected for chance, sum(a - c) / sum(1 - c): 0 is guessing, 1 is all correct."""
+    """Return accuracies corrected for chance: (``right`` - ``chance``) / (``whole`` - ``chance``); guessing gives 0."""
     above = Sums(right.total - chance.total, right.by_cluster - chance.by_cluster)
     room = Sums(whole.total - chance.total, whole.by_cluster - chance.by_cluster)
     value = np.where(room.total > 1e-9, _ratio(above.total, room.total), np.nan)
@@ -312,10 +311,11 @@ def mean(part: Sums, whole: Sums) -> Estimates:
 
 def linear(value: Floats, influence: sparse.csr_matrix, members: sparse.csr_matrix, fixed: tuple[Floats, Floats]
            ) -> Estimates:  # fmt: skip
-    """Return scores with t intervals, made from each cluster's contribution to the scores, ``influence (M, P)``.
+    """Return the scores ``value (M,)`` with t intervals.
 
-    The contributions to a score sum to about zero. ``members (M, P)`` is not zero for clusters that count in the score.
-    ``fixed`` has the squared half-widths ``(M,)``, downwards and upwards, of the score's component without variation.
+    ``influence (M, P)`` has each cluster's contribution to each score, from which the intervals follow; the
+    contributions to a score sum to about zero. ``members (M, P)`` is not zero for clusters that count in the score.
+    ``fixed`` has the squared half-widths ``(M,)``, downwards and upwards, of each score's component without variation.
     """
     clusters = np.diff(members.indptr)
     distance = _quantile(clusters - 1) * np.sqrt(_variance(influence, clusters))

@@ -143,8 +143,8 @@ def export_predictions(run: Run) -> Iterator[Record]:
             check(record, "prediction", str(run.folder))
         except InputError:
             raise InputError(
-                f"{run.folder}: this run was asked as '{name}', which a file of predictions cannot record; grade the "
-                "run itself."
+                f"{run.folder}: this run has the protocol '{name}', which a file of predictions cannot record; grade "
+                "the run itself."
             ) from None
         yield record
 

@@ -41,7 +41,7 @@ def reread(benchmark: Benchmark, runs: Iterable[Run]) -> tuple[tuple[Run, ...], 
     """Return the runs as the current parser reads them, and a row (:data:`COLUMNS`) for each turn that is read
     differently.
 
-    Logs stay unchanged. A turn keeps its state if chexqa's parser did not decide it (for example a failed request).
+    Logs stay unchanged. A state that chexqa's parser did not decide, such as that of a failed request, is kept.
     Raise ``InputError`` for a turn that records an impossible order of the item's options.
     """
     rows: list[tuple[Any, ...]] = []
@@ -121,6 +121,6 @@ def mixed(runs: Sequence[Run]) -> str | None:
         return None
     parts = [f"version {version}: {turns:,}" for version, turns in found.items()]
     return (
-        f"Different versions of the parser read these replies ({', '.join(parts)}); --reread reads all of them with "
-        f"the current one, version {answer_parser.VERSION}."
+        f"Different versions of the parser read these replies ({', '.join(parts)}); --reread reads all replies with "
+        f"the current version, {answer_parser.VERSION}."
     )

@@ -117,7 +117,10 @@ def scored_sample(graded: Graded) -> ScoredSample:
 
 
 def weighed(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows with the weighted columns that are summed in tables."""
+    """Return the rows with their weights, and with the columns that tables sum, multiplied by the weights.
+
+    The weight of a row is 1 divided by the number of rows with the same model, protocol and item.
+    """
     answered = pl.col("state").is_in(ANSWERED)
     weight = pl.col(WEIGHT)
     return rows.with_columns((1.0 / pl.len().over([*WHO, "item_id"])).alias(WEIGHT)).with_columns(
@@ -213,9 +216,10 @@ def scores(study: ScoredSample, rows: pl.DataFrame, by: Sequence[str]) -> Scores
 
 
 def onto(keys: pl.DataFrame, cells: pl.DataFrame, known: npt.NDArray[np.bool_]) -> sparse.csr_matrix:
-    """Return the weights that average the scores of ``cells`` for each row of ``keys``.
+    """Return weights ``(rows of keys, cells)``; their product with the cells' scores is the mean score of each row.
 
-    Cells without a score (``known`` is False) are left out. A row without any scored cell gets NaN.
+    A cell counts in the row of ``keys`` that has the same values. Cells without a score (``known`` is False) are left
+    out. The mean of a row without any scored cell is NaN.
     """
     named = keys.with_row_index("_to")
     to = cells.join(named, on=keys.columns, how="left", nulls_equal=True, maintain_order="left")["_to"].to_numpy()
@@ -225,9 +229,9 @@ def onto(keys: pl.DataFrame, cells: pl.DataFrame, known: npt.NDArray[np.bool_]) 
 
 
 def mean_by(keys: pl.DataFrame, estimates: Estimates, by: Sequence[str]) -> tuple[pl.DataFrame, Estimates]:
-    """Return the groups of ``keys`` that have equal values in ``by``, and the unweighted mean of each group's scores.
+    """Group the rows of ``keys`` by the columns ``by``; return the groups, and the unweighted mean score of each group.
 
-    Rows without a score are left out.
+    ``estimates`` has one score for each row of ``keys``. Rows without a score are left out.
     """
     groups = keys.select(by).unique(maintain_order=True)
     return groups, estimates.combine(onto(groups, keys.select(by), ~np.isnan(estimates.value)))

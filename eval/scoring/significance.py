@@ -51,8 +51,8 @@ def sign_flips(parts: Floats, weights: sparse.csr_matrix, draws: int = DRAWS, se
 def exchange_labels(
     right_a: Floats, whole_a: Floats, right_b: Floats, whole_b: Floats, draws: int = DRAWS, seed: int = 0
 ) -> Floats:
-    """Return one-sided p-values ``(K + 1,)`` of drops from sample a to sample b: one for each of K shares, and one for
-    their mean drop.
+    """Return one-sided p-values ``(K + 1,)``: of the drop of each of K shares from sample a to sample b, and of the
+    mean of these drops.
 
     The arguments ``(P, K)`` have the number of right answers (``right_a``) and of all answers (``whole_a``) of each of
     P patients. If both samples come from one distribution, a patient's answers in a and in b can be exchanged. p is the
@@ -97,10 +97,10 @@ def mcnemar(only_first: int, only_second: int) -> float:
 
 
 def letters(different: npt.NDArray[np.bool_]) -> list[str]:
-    """Return a compact letter display: two rows share a letter if and only if ``different`` does not mark this pair.
+    """Return each row's letters: two rows share a letter if and only if ``different (N, N)`` is False for the pair.
 
-    ``different (N, N)`` is symmetric. Letters are given out in the order of its rows, by insertion and absorption
-    (Piepho 2004, J. Comput. Graph. Stat. 13, 456).
+    ``different`` is symmetric. Letters are given out in the order of its rows, by insertion and absorption (compact
+    letter display, Piepho 2004, J. Comput. Graph. Stat. 13, 456).
     """
     count = len(different)
     groups = [frozenset(range(count))] if count else []

@@ -1,4 +1,4 @@
-"""Review sheet of the wordings, which asks reviewers if a further wording of a question means the same.
+"""Review sheet of the wordings, which asks reviewers whether a further wording of a question means the same.
 
 A row shows a question in the words of the benchmark, for one of its cases, and the further wording of this question.
 Questions that differ by a rule of the recipe, such as "a fifth" or "a quarter" of a part, have separate rows.

@@ -45,7 +45,7 @@ def shared(values: Iterable[Value | None]) -> Value | None:
 
 
 def item_sets(rows: pl.DataFrame, by: Sequence[str]) -> dict[tuple[Any, ...], tuple[int, int]]:
-    """Return the number of items and the sum of the items' hashes, keyed by the values in ``by``.
+    """Return the number of items and the sum of the items' hashes, keyed by the values of the columns ``by``.
 
     Two groups have the same items if and only if both numbers are equal.
     """
@@ -186,7 +186,10 @@ _DECIDED: dict[str, Any] = {
 
 
 def decided(graded: Graded) -> pl.DataFrame:
-    """Return a row for each ended run that has a stopping rule: the difference in its score, with an interval."""
+    """Return a row for each ended run that has a stopping rule.
+
+    The row has the difference of the run's two models, with an interval, on the score that the rule names.
+    """
     rows = []
     for run in graded.runs:
         if (end := run.decision) is not None:
@@ -232,7 +235,7 @@ def dataset_summary(study: ScoredSample) -> pl.DataFrame:
     """Return a row of facts for each kind of question, and a row for all kinds together.
 
     - ``kind, level, stage, items, cases, patients, findings``
-    - ``chance, prior``: means over the items.
+    - ``chance, prior``: mean accuracy of guessing, and of always giving the most frequent answer.
     - ``unstable``: the number of items whose key changes with a little noise in the masks.
     - ``clusters``: the unit of intervals, such as patients.
     """

@@ -99,8 +99,8 @@ def compare_fresh(
     protocols = [protocol_name(run) for run in runs]
     if protocols[0] != protocols[1]:
         raise InputError(
-            f"{second}: has the protocol '{protocols[1]}', but {first} has '{protocols[0]}'; ask both with the same "
-            "protocol."
+            f"{second}: has the protocol '{protocols[1]}', but {first} has '{protocols[0]}'; give two runs with the "
+            "same protocol."
         )
     pairs = [models] if models else matching_models(runs)
     if reread:
@@ -168,7 +168,8 @@ def drop_table(
     """Return the table of drops, and the number of items left out, keyed by reason.
 
     The table has a row for each pair of models and each kind, and a row for the mean of the kinds. Its columns are
-    :data:`SCHEMA`. ``benchmarks`` and ``grades`` each have two entries: the benchmark's own, then its fresh seed's.
+    :data:`SCHEMA`. ``benchmarks`` and ``grades`` each have two entries: the first is of the benchmark, the second of
+    its fresh seed.
 
     p is one-sided: the labels of the two benchmarks are exchanged at random, patient by patient, and p is the share of
     exchanges whose drop is at least as large as the observed one. Holm's method corrects the p-values of all models and

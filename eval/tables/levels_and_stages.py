@@ -157,8 +157,8 @@ def kinds(study: ScoredSample) -> pl.DataFrame:
     - ``model, protocol, kind, items, patients, right, accuracy, chance, prior, corrected, unfinished``
     - ``answered, accuracy_answered``: the share of answered items, and the accuracy among them.
     - ``jaccard``: the mean partial credit of multi-select kinds.
-    - ``point_sensitivity``: the share of true points that are named.
-    - ``false_marks``: the share of other points that are named.
+    - ``point_sensitivity``: the share of the points to be moved that the model names.
+    - ``false_marks``: the share of the other points that the model names.
     """
     found = scores(study, study.rows, ["kind"])
     multi = [kind for kind, about in study.benchmark.kinds.items() if about.multi]
@@ -184,7 +184,7 @@ _MARKS = ("point_sensitivity", "false_marks")
 
 
 def _marks(study: ScoredSample) -> pl.DataFrame:
-    """Return the shares of true points and of other points that are named, for each kind of question on points.
+    """Return, for each kind of question on points, the named shares of the points to be moved and of the other points.
 
     A point that must be moved in the direction that the question does not ask about counts as one of the other points.
     """
@@ -237,8 +237,8 @@ def stages(study: ScoredSample) -> pl.DataFrame:
 
     - ``model, protocol, path, stage, cases, unfinished``
     - ``reading``: the history under which the stage was asked.
-    - ``accuracy, gated``: shares of cases in which all kinds of the stage are right; for ``gated``, all earlier ones
-      too.
+    - ``accuracy``: the share of cases in which all kinds of the stage are right.
+    - ``gated``: the share of cases in which all kinds of this stage and of all earlier stages are right.
     - ``product``: the product of the kinds' accuracies.
     - ``chance``: the probability of guessing all kinds of the stage right.
     """

@@ -203,10 +203,10 @@ def compare_models(study: ScoredSample) -> Comparison:
       and ``verdict`` are null outside the families.
     - ``groups``: ``protocol, score, place, model, value, letters``. Models with a common letter do not differ
       significantly; scores whose tests are not corrected have no letters.
-    - ``contrast``: ``protocol, score, medical, general`` (how many models), ``difference`` (mean of the medical models
-      minus mean of the general models), and ``p_labels`` (:func:`exchanges`).
-    - ``detectable``: the smallest difference between two models that is detected with 80 % power, by one test at 5 %
-      and by the first test of the family.
+    - ``contrast``: ``protocol, score, medical, general`` (numbers of models), ``difference`` (mean of the medical
+      models minus mean of the general models), and ``p_labels`` (:func:`exchanges`).
+    - ``detectable``: the smallest difference between two models that a test detects with 80 % power. It is computed
+      twice: for a single test at 5 %, and for the first (strictest) test of the family.
     """
     found = matrices(study)
     domains, margin = study.graded.domains, study.graded.margin
@@ -278,9 +278,10 @@ def _sides(models: list[str], domains: Mapping[str, str]) -> tuple[list[int], li
 def exchanges(matrix: ScoreMatrix, domains: Mapping[str, str]) -> list[float]:
     """Return p of a permutation test of medical against general models, for each score.
 
-    The sign-flip test asks if the models would also differ on other patients. This test exchanges the models' labels,
-    medical and general. It asks if the two sorts differ more than two random groups of the same models. All exchanges
-    are enumerated if there are at most :data:`EXCHANGES`; if there are more, exchanges are drawn at random.
+    The sign-flip test asks whether the models would also differ on other patients. This test exchanges the models'
+    labels, medical and general. It asks whether the two sorts differ more than two random groups of the same models.
+    All exchanges are enumerated if there are at most :data:`EXCHANGES`; if there are more, exchanges are drawn at
+    random.
     """
     sides = _sides(matrix.models, domains)
     if sides is None:

@@ -76,10 +76,11 @@ def compare_runs(
 ) -> list[Compared]:  # fmt: skip
     """Return a comparison for each model that both runs have, or for the two models named in ``models``.
 
-    With ``reread``, the current parser reads the stored replies again. With ``shared``, runs of two benchmarks are
-    compared on the items whose question, options, pictures and key are equal in both; without it, they raise
-    ``InputError``. ``margin`` is a fraction: scores that differ by less are called alike. A run may be a file of
-    predictions (``.jsonl``) of the other run's benchmark, or of the benchmark in ``benchmark_folders``.
+    With ``reread``, the current parser reads the stored replies again. The runs must be of the same benchmark,
+    otherwise ``InputError`` is raised. With ``shared``, runs of two benchmarks are compared on the items whose
+    question, options, pictures and key are equal in both. ``margin`` is a fraction: scores that differ by less are
+    called alike. A run may be a file of predictions (``.jsonl``) of the other run's benchmark, or of the benchmark in
+    ``benchmark_folders``.
     """
     runs = load_pair((first, second), benchmark_folders)
     for run in runs:

@@ -48,8 +48,8 @@ class Threshold(NamedTuple):
     """Fitted threshold in the unit of the depths, with the ends of its 95 % interval.
 
     An end is 0 or infinite if the likelihood does not bound it, and NaN if there are too few observations. ``bias`` is
-    the criterion of a yes/no task, or the share of false marks of the task on points. ``tested`` has the smallest and
-    the largest tested depth.
+    the criterion in a yes/no task, and the share of points without an error that are marked in the task on points.
+    ``tested`` has the smallest and the largest tested depth.
     """
 
     value: float

@@ -126,8 +126,9 @@ class NullScore(NamedTuple):
     def of(cls, contests: Iterable[HypergeometricTrial], answers: int, right: int) -> NullScore:
         """Return the distribution that a score would have by chance alone.
 
-        ``answers`` is the number of answers, and ``right`` the number of right answers. With yes/no answers, each hit
-        gives two right answers: a yes and a no.
+        ``answers`` is the number of answers, and ``right`` the number of right answers. If every candidate is answered
+        yes or no, each hit adds two right answers: a right yes, and a right no to the candidate that is not picked
+        instead.
         """
         rows = list(contests)
         hits, each = sum(row.hits for row in rows), 1 if answers == sum(row.picked for row in rows) else 2

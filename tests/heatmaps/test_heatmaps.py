@@ -500,7 +500,7 @@ def test_a_readers_outlines_are_graded_by_everything(tmp_path: Path, truth: targ
         ("threshold,task\n0.4,Emphysemaa\n", "line 2: there is no finding 'Emphysemaa' .did you mean 'emphysema'"),
         ("threshold,task\n1.4,Edema\n", "line 2: the threshold '1.4' is not a number from 0 to 1"),
         ("threshold,task\nnan,Edema\n", "line 2: the threshold 'nan'"),
-        ("finding,threshold\nedema,0.1\nedema,0.2\n", "line 3: a second, different threshold of edema"),
+        ("finding,threshold\nedema,0.1\nedema,0.2\n", "line 3: this is a second, different threshold of edema"),
         ("finding,limit\n", "the column 'threshold' is missing"),
         ("threshold,name\n", "no column 'finding' .or 'task'."),
     ],

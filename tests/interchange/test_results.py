@@ -138,7 +138,7 @@ def test_model_and_protocol_may_be_given_where_the_folders_do_not_say(bench: Pat
          "effusion_p1: field 'contour_revision_qa.ground_truth.expansion.1': \"3\" must be a whole number"),
         ({"effusion_p1": {"attribute_extraction_qa": {"ground_truth": {"location": {"1": 2}}}}},
          "effusion_p1: field 'attribute_extraction_qa.ground_truth.location'"),
-        ({}, "does not map case keys to results"),
+        ({}, "is no JSON object of results, keyed by case"),
     ],
 )  # fmt: skip
 def test_results_of_something_else_are_refused(
