@@ -190,22 +190,18 @@ class PartWriter(AbstractContextManager["PartWriter"]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Write the queued requests and complete the open file; if the block raised an error, remove the open file."""
-        try:
-            if error is None:
-                while self._ahead:
-                    self._write(self._next())
-                self._end_part()
-        except BaseException as own:
-            self._drop(own)
-            raise
-        else:
+        with ExitStack() as ends:
+            ends.callback(self._disk.shutdown)
+            ends.callback(self._encoders.shutdown, cancel_futures=True)
             if error is not None:
-                self._drop(error)
-        finally:
-            self._encoders.shutdown(cancel_futures=True)
-            self._disk.shutdown()
+                self._drop(kind, error, trace)
+                return
+            ends.push(self._drop)
+            while self._ahead:
+                self._write(self._next())
+            self._end_part()
 
-    def _drop(self, error: BaseException) -> None:
-        """Remove the open file."""
+    def _drop(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """End the open file, if there is one, with the error that ended the block; the file is then removed."""
         if self._stack is not None:
-            self._stack.__exit__(type(error), error, error.__traceback__)
+            self._stack.__exit__(kind, error, trace)
