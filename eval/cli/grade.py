@@ -94,7 +94,8 @@ def graded_runs(command: Callable[..., None]) -> Callable[..., None]:
 @OVERWRITE
 @click.option("--table", "named", metavar="NAME", multiple=True,
               type=click.Choice([*display_all.NAMES, display_all.ALL]),
-              help="Print this table, or 'all'. May be repeated. By default the main tables are printed.")  # fmt: skip
+              help="Print this table; 'all' prints those laid out for a terminal. May be repeated. By default the "
+              "main tables are printed.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the tables as one JSON object.")
 def grade(
     out: Path | None,
@@ -105,7 +106,8 @@ def grade(
 ) -> None:
     """Grade runs of one benchmark and print accuracy level by level, beside the grid hit rate.
 
-    --table prints the other tables: accuracy, states of answers, depth, stages, kinds, grid, pairs and more.
+    --table prints every other table of a report: accuracy, states of answers, depth, stages, kinds, grid, costs and
+    more.
     Protocols are shown one below the other; models that were asked different items are shown in groups. A RUN may be a
     file of predictions made elsewhere (.jsonl: item_id, and answer, text or refused); predictions alone need
     --benchmark. Intervals are 95 %, over patients. With --reread, --out also writes reread.csv, which lists the replies

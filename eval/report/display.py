@@ -63,11 +63,11 @@ Row = dict[str, object]
 
 
 def show(graded: Graded, frames: Frames, out: Console, wanted: Collection[str] | None = None) -> list[str]:
-    """Print the ``wanted`` tables of every protocol (None: all tables), and return the names of the tables not printed.
+    """Print the ``wanted`` tables of every protocol (None: all tables), and return the names of all that have rows.
 
     ``frames`` has the tables of ``graded``, keyed by name.
     """
-    about, notice, left = graded.benchmark.about, notice_of(graded), []
+    about, notice, names = graded.benchmark.about, notice_of(graded), []
     out.print(Text(f"Benchmark {about['name']} {about['version']} ({graded.benchmark.hash[:8]})", style="bold"))
     if notice:
         out.print(Text(notice.capitalize(), style="yellow"))
@@ -84,15 +84,14 @@ def show(graded: Graded, frames: Frames, out: Console, wanted: Collection[str] |
         if (few := few_patients(graded.grades.filter(pl.col("protocol") == protocol))) is not None:
             out.print(Text(few, style="yellow"))
         for name, table in _tables(part, published(graded.benchmark), graded.benchmark.kinds):
+            names.append(name)
             if wanted is None or name in wanted:
                 print_table(table, out)
-            else:
-                left.append(name)
         elsewhere = {name for run in graded.runs if run.about.get(ELSEWHERE) and protocol_name(run) == protocol
                      for name in run.models}  # fmt: skip
         for line in unfinished(part["states"], elsewhere, graded.allow_partial):
             out.print(Text(line, style="red"))
-    return list(dict.fromkeys(left))
+    return list(dict.fromkeys(names))
 
 
 def _under(table: pl.DataFrame, protocol: str) -> pl.DataFrame:

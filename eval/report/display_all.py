@@ -3,45 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from itertools import takewhile
 
+import polars as pl
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from chexqa.eval.grounding.terminal_table import grounding_table
 from chexqa.eval.report import display, display_comparisons, display_readers
-from chexqa.eval.report.display_notes import plain_table, print_table
+from chexqa.eval.report.display_notes import models_first, plain_table, print_table
 from chexqa.eval.report.write import Frames
 from chexqa.eval.tables.all_tables import Group
+from chexqa.eval.tables.glossary import TABLES
+from chexqa.eval.tables.numbers_markdown_latex import papers, words
+from chexqa.files.terminal import Name
 
 ALL = "all"
 # Tables that are printed if none is named: the main scores, and tables that only certain options or runs fill.
 FIRST = ("headline", "places", "where", "random_readers", "readers", "grounding", "powered", "plan")
-NAMES = (
+# Tables with a layout of their own for the terminal.
+LAID_OUT = (
     "headline", "accuracy", "drops", "states", "depth", "stages", "decisions", "kinds", "grid", "places", "where",
     "agreement", "random_readers", "readers", "grounding", "powered", "pairs", "plan", "without_radiograph",
     "protocols", "rankings",
 )  # fmt: skip
+# All other tables of a report are printed with the columns of their files.
+NAMES = (*LAID_OUT, *(name for name in TABLES if name not in LAID_OUT))
 
 
 def show(group: Group, out: Console, named: Collection[str] = ()) -> None:
     """Print the named tables, or the tables of :data:`FIRST` if none is named; then print the names of the other
     tables.
 
-    The name ``all`` means every table.
+    The name ``all`` means every table of :data:`LAID_OUT`.
     """
     # If another reader's masks were given, the table of kinds is printed, because it has a row on them.
     asked = ("kinds",) if group.tables["second_reader"].height else ()
-    wanted = None if ALL in named else named or (*FIRST, *asked)
-    left = display.show(group.graded, group.tables, out, wanted)
-    for name, table in _of_models(group.tables):
-        if wanted is None or name in wanted:
+    wanted = LAID_OUT if ALL in named else named or (*FIRST, *asked)
+    found = display.show(group.graded, group.tables, out, wanted)
+    for name, table in (*_of_models(group.tables), *_as_filed(group.tables)):
+        found.append(name)
+        if name in wanted:
             print_table(table, out)
-        else:
-            left.append(name)
+    for name in dict.fromkeys(named):
+        if name not in (*found, ALL):
+            out.print(f"\nTable '{name}': these runs have no rows for it.", soft_wrap=True)
+    left = [name for name in dict.fromkeys(found) if name not in wanted]
+    laid_out, as_filed = ([name for name in left if (name in LAID_OUT) == own] for own in (True, False))
     if left and not named:
         out.print()
-        out.print(Text(f"More tables (--table NAME, or --table {ALL}): {', '.join(dict.fromkeys(left))}.", style="dim"))
+        out.print(Text(f"More tables (--table NAME, or --table {ALL}): {', '.join(laid_out)}.", style="dim"))
+        out.print(Text(f"With the columns of their files (--table NAME): {', '.join(as_filed)}.", style="dim"))
 
 
 def _of_models(frames: Frames) -> Iterator[tuple[str, Table]]:
@@ -58,3 +71,22 @@ def _of_models(frames: Frames) -> Iterator[tuple[str, Table]]:
         for table in tables:
             yield name, table
     yield from display_comparisons.tables(frames)
+
+
+def _as_filed(frames: Frames) -> Iterator[tuple[str, Table]]:
+    """Yield each table that has rows but no layout of its own, with the columns of its file.
+
+    The texts at the beginning of a row stand together in the first column, so that every part of a wide table names its
+    rows.
+    """
+    for name, frame in frames.items():
+        if name in LAID_OUT or not frame.height:
+            continue
+        texts = {words(column) for column, kind in frame.schema.items() if kind == pl.String}
+        for caption, heads, rows in papers(name, models_first(frame)):
+            many = min(max(1, sum(1 for _ in takewhile(texts.__contains__, heads))), len(heads) - 1)
+            table = plain_table(caption, ", ".join(heads[:many]), heads[many:])
+            table.columns[0].max_width = 40
+            for row in rows:
+                table.add_row(Name(", ".join(row[:many])), *map(Text, row[many:]))
+            yield name, table

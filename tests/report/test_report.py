@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 import pytest
 from logs import log
+from pages import DOCS
 from rest_long import rest_long
 from rich.console import Console
 from rich.table import Table
@@ -116,8 +117,9 @@ def test_the_headline_comes_first_and_names_the_other_tables(cli: Cli, phantom_r
     assert "Headline" in out
     assert "Depth:" not in out
     more = " ".join(out[out.index("More tables") :].split())
-    names = more.partition(": ")[2].rstrip(".").split(", ")
+    names = [name for line in re.findall(r": ([a-z_, ]+)\.", more) for name in line.split(", ")]
     assert names[:3] == ["accuracy", "drops", "states"]
+    assert {"costs", "facts", "answers_by_key"} < set(names)
     (group,) = groups(grade.grade_folders([phantom_run]))
     for name in names:
         terminal = Console(width=80, file=io.StringIO(), record=True)
@@ -130,6 +132,16 @@ def test_the_headline_comes_first_and_names_the_other_tables(cli: Cli, phantom_r
     code, _, err = cli("grade", phantom_run, "--table", "nothing")
     assert code == 2
     assert "'nothing' is not one of 'headline'" in " ".join(err.split())
+
+
+def test_every_table_of_the_page_on_reports_can_be_printed(cli: Cli, phantom_run: Path) -> None:
+    text = (DOCS / "report.md").read_text(encoding="utf-8")
+    named = {name for inside in re.findall(r"\*\* \((`[^)]*`)\)", text) for name in re.findall(r"`(\w+)`", inside)}
+    assert {"levels", "states", "costs", "published"} < named
+    code, out, _ = cli("grade", phantom_run, *(part for name in sorted(named) for part in ("--table", name)))
+    assert code == 0
+    assert "Cost in dollars, tokens of a reply, and seconds to a reply" in out
+    assert "Table 'published': these runs have no rows for it." in out
 
 
 def test_every_table_and_file_of_phantoms_says_so(cli: Cli, phantom_run: Path, tmp_path: Path) -> None:
