@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from chexqa.generators.pipeline.job import GenerationJob, Original
 
 Command = Callable[..., None]
+# Option of 'chexqa eval' that asks what the verdict on grounding needs.
+_GROUNDING = " --condition original,target,irrelevant"
 
 
 def _recipes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -87,7 +89,8 @@ def generate(
         interventions=interventions, fill=fill, layers=with_layers,
     )  # fmt: skip
     _make(cases, out, job, None, image_root, workers, dask, as_json,
-          f"chexqa eval {out} --models baseline/chance,baseline/oracle --protocol end_to_end -o RUN")  # fmt: skip
+          f"chexqa eval {out} --models baseline/chance,baseline/oracle --protocol end_to_end"
+          f"{_GROUNDING if interventions else ''} -o RUN")  # fmt: skip
 
 
 @click.command(epilog="Example: chexqa freshen bench --cases phantoms --seed 8 -o fresh")
@@ -172,15 +175,20 @@ def _print(about: Record, out: Path) -> None:
         terminal.print(table)
     kinds = [f"{kind} {count:,}" for kind, count in about["counts"]["kinds"].items() if count]
     terminal.print(f"{plural(about['counts']['items'], 'item')}: {', '.join(kinds)}")
-    _print_altered(about)
+    _print_altered(about, out)
     _print_skipped(about, out)
     say(f"Benchmark: {out}")
 
 
-def _print_altered(about: Record) -> None:
-    """Print the number of altered items, and in how many cases the lesion could not be filled, with the reasons."""
+def _print_altered(about: Record, out: Path) -> None:
+    """Print the number of altered items, in how many cases the lesion could not be filled, with the reasons, and which
+    verdicts on grounding so few patients cannot give.
+    """
     if "interventions" not in about:
         return
+    from chexqa.contract import benchmark
+    from chexqa.eval.grounding.net_grounding import few_audited
+
     found = about["interventions"]
     counts = ", ".join(f"{name} {many:,}" for name, many in found["counts"].items() if many)
     terminal = console()
@@ -191,6 +199,9 @@ def _print_altered(about: Record) -> None:
     for reason, many in reasons.most_common():
         if many:
             terminal.print(f"  lesion not filled in {plural(many, 'case')}: {reason}", soft_wrap=True)
+    made = benchmark.load(out)
+    if (few := few_audited(made, made.items)) is not None:
+        terminal.print(few, style="yellow", soft_wrap=True)
 
 
 def _print_skipped(about: Record, out: Path, most: int = 5) -> None:

@@ -158,14 +158,7 @@ def load(folder: Path) -> Benchmark:
 
     Pictures are not checked here: :meth:`Benchmark.image_bytes` checks a picture when it reads it.
     """
-    if folder.is_file():
-        raise InputError(f"{folder}: is a file; name the folder of a benchmark made by 'chexqa generate'.")
-    if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder; name a benchmark made by 'chexqa generate'.")
-    if not (folder / ABOUT).is_file():
-        raise InputError(
-            f"{folder}: contains no {ABOUT}, so it is not a finished benchmark; make one with 'chexqa generate'."
-        )
+    check_folder(folder)
     about = read_json(folder / ABOUT, "benchmark", folder)
     bank, where = about["question_bank"], f"{folder / ABOUT}, field 'question_bank"
     check_conversation(bank["conversation"], f"{where}.conversation")
@@ -179,6 +172,17 @@ def load(folder: Path) -> Benchmark:
     benchmark = Benchmark(folder, about, sha256_of(folder / ABOUT, inside=folder), items, answers, cases)
     _check_whole(benchmark)
     return benchmark
+
+
+def check_folder(folder: Path) -> None:
+    """Raise ``InputError`` if a path is not the folder of a finished benchmark; nothing in the folder is read."""
+    if not folder.is_dir():
+        what = "is a file; name the folder of" if folder.is_file() else "no such folder; name"
+        raise InputError(f"{folder}: {what} a benchmark made by 'chexqa generate'.")
+    if not (folder / ABOUT).is_file():
+        raise InputError(
+            f"{folder}: contains no {ABOUT}, so it is not a finished benchmark; make one with 'chexqa generate'."
+        )
 
 
 def _is_whole(folder: Path, name: str, expected: str | None) -> bool:
@@ -246,10 +250,7 @@ def _check_whole(benchmark: Benchmark) -> None:
 
 
 def _wrong_key(item: Item, answer: Answer, kind: Kind) -> str | None:
-    """Return the contradiction between a key and its item, as the end of the sentence "item X has …".
-
-    Return None if there is no contradiction.
-    """
+    """Return the contradiction between a key and its item, as the end of the sentence "item X has …", or None."""
     if not set(answer.answer) <= {option.n for option in item.options}:
         return "a key with an option number that the item does not have"
     return item.form.wrong_key(answer.answer) or kind.evidence.misfit(answer.evidence, len(item.options))
@@ -345,9 +346,8 @@ def write_files(folder: Path, origin: Origin, contents: Contents) -> Written:
         "data": origin.data,
         **({"kinds": [declaration(kind) for kind in origin.kinds]} if origin.kinds else {}),
         **({} if origin.interventions is None else {"interventions": origin.interventions}),
+        **({} if origin.fresh_of is None else {"fresh_of": origin.fresh_of}),
     }
-    if origin.fresh_of is not None:
-        head["fresh_of"] = origin.fresh_of
     return write_contents(folder, head, contents)
 
 

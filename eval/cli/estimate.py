@@ -25,6 +25,7 @@ from chexqa.eval.design import power as design
 from chexqa.eval.design import subset
 from chexqa.eval.design.power import Assumptions, Resolution
 from chexqa.eval.design.weights import ON, asked_items
+from chexqa.eval.grounding.net_grounding import few_audited
 from chexqa.eval.models import client
 from chexqa.eval.prompts import conditions, protocols
 from chexqa.eval.prompts.option_order import Modifiers
@@ -96,6 +97,7 @@ def command(bench: Path, names: str | None, models_file: Path | None, as_json: b
     picture or the tokens of a reply are unknown; the last lines say which field of a models file is missing. The time
     covers only the replies; waiting for rate limits takes longer.
     """
+    benchmark.check_folder(bench)
     chosen = select(names, given["model_id"], given["api_base"], models_file, given["provider_protocol"])
     loaded = benchmark.load(bench)
     stress = cells.named(given["stress"])
@@ -117,7 +119,7 @@ def command(bench: Path, names: str | None, models_file: Path | None, as_json: b
     if as_json:
         records = [
             {**asdict(row), "conversations": load.conversations, "calls": load.calls, "images": load.images,
-             "picture_bytes": load.picture_bytes,
+             "picture_bytes": load.picture_bytes, "upload_bytes": load.upload_bytes,
              "time_s": given["seconds"] and round(load.seconds(given["seconds"], given["concurrency"]), 1)}
             for load, rows in found for row in rows
         ]  # fmt: skip
@@ -130,6 +132,9 @@ def command(bench: Path, names: str | None, models_file: Path | None, as_json: b
     if loaded.answers is not None:
         items = subset.chosen(loaded, given["limit"], given["limit_per_path"])
         console().print(_apart(design.resolutions(asked_items(loaded, items), _SMALL, Assumptions())), soft_wrap=True)
+        looks = {"target", "irrelevant"} <= {*altered_items.named(given["interventions"])}
+        if looks and (few := few_audited(loaded, items)) is not None:
+            console().print(few, style="yellow", soft_wrap=True)
 
 
 def _time(loads: Sequence[Work], given: Mapping[str, Any]) -> str:
@@ -184,7 +189,7 @@ def _show(found: Sequence[tuple[Work, list[Estimate]]]) -> None:
     console().print(table)
     for line in over:
         console().print(line, soft_wrap=True)
-    sent = [f"{plural(load.conversations, 'conversation')}, {load.picture_bytes / 1e9:,.1f} GB" for load, _ in found]
+    sent = [f"{plural(load.conversations, 'conversation')}, {load.upload_bytes / 1e9:,.2g} GB" for load, _ in found]
     console().print(f"Sent to each model: {_by_protocol([load for load, _ in found], sent)}.", soft_wrap=True)
 
 

@@ -41,6 +41,7 @@ _COUNT = click.IntRange(1, 1_000_000_000_000)
 _TIMES = click.IntRange(1, 10_000)
 _AMOUNT = PositiveFloat()
 _PATH = click.Path(path_type=Path)
+_NO_KEY = "Or ask the baselines, which need neither key nor server: --models baseline/chance,baseline/oracle"
 
 
 @click.command("eval", epilog="'chexqa models' lists the models and what each model lacks on this machine.")
@@ -121,11 +122,8 @@ _PATH = click.Path(path_type=Path)
               "patients. benchmark: the benchmark's own patients.  [default: population]")  # fmt: skip
 @click.option("--batch", type=_PATH, metavar="DIR",
               help="Write the requests into DIR as files for a batch endpoint; read the results there.")  # fmt: skip
-@click.option(
-    "--batch-submit",
-    is_flag=True,
-    help="With --batch: send the files, fetch the results, and repeat until all is done.",
-)
+@click.option("--batch-submit", is_flag=True,
+              help="With --batch: send the files, fetch the results, and repeat until all is done.")  # fmt: skip
 @click.option("--batch-poll", default=60.0, show_default=True, type=_AMOUNT, metavar="S",
               help="Seconds between checks of a batch that was sent.")  # fmt: skip
 @click.option("--dry-run", "dry", type=_PATH, metavar="DIR",
@@ -158,6 +156,7 @@ def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, 
     """
     if folder is None and dry is None:
         raise InputError("the run has no folder; give one as -o RUN.")
+    benchmark.check_folder(bench)
     rule = _rule(given)
     chosen = set_up(_choose(given), given)
     protocols.named(given["protocol"])
@@ -301,6 +300,7 @@ def _available(chosen: list[Model], skip: bool) -> list[Model]:
     available = [model for model in chosen if model.name not in lacks]
     if not skip or not available:
         hint = ", or add --skip-unavailable to run the others" if available and not skip else ""
+        listed += "" if available else f"\n{_NO_KEY}"
         raise InputError(
             f"{plural(len(lacks), 'model')} cannot be asked yet; for each, do what its line says{hint}:{listed}\n"
         )

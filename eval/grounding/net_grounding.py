@@ -7,6 +7,7 @@ it prefers one answer. A model that answers at random can pass the published mea
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,12 +15,17 @@ import numpy.typing as npt
 import polars as pl
 from scipy import sparse
 
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import Item, clusters
 from chexqa.eval.grounding.answer_pairs import WHO
-from chexqa.eval.scoring.intervals import Estimates, Groups, Sample, proportion
+from chexqa.eval.scoring.intervals import LEAST_CLUSTERS, Estimates, Groups, Sample, proportion
 from chexqa.eval.scoring.sample import contrasts, onto
+from chexqa.files.terminal import plural
+from chexqa.generators.interventions import altered_items
 
 LEAST = 0.10  # net grounding from which a model counts as using the lesion
 LEAST_PATIENTS = 10  # a finding with fewer audited patients counts in the mean only if no finding has as many
+NOT_SHOWN_PATIENTS = 52  # with fewer patients the interval reaches 10 points even if no answer ever changes
 USES, NOT_SHOWN, UNDECIDED = "uses the lesion", "not shown to use it", "undecided"
 _SAME = (*WHO, "repeat", "rotation", "item_id")
 
@@ -96,3 +102,25 @@ def verdict(value: float | None, low: float | None, high: float | None) -> str |
     if low > 0 and value >= LEAST:
         return USES
     return NOT_SHOWN if high < LEAST else UNDECIDED
+
+
+def few_audited(benchmark: Benchmark, items: Sequence[Item]) -> str | None:
+    """Return a sentence that says which verdicts cannot be given, because too few patients have altered pictures.
+
+    Only the cases of ``items`` count. Return None if there are enough patients for each verdict.
+    """
+    patients = clusters(items, benchmark.cases or {})
+    altered = altered_items.load(benchmark).of(items, ("irrelevant",))
+    count = len({patients[item.case_id] for item in altered})
+    if count >= NOT_SHOWN_PATIENTS:
+        return None
+    audited = f"{plural(count, 'patient')} can be audited with target and irrelevant pictures"
+    if count < LEAST_CLUSTERS:
+        return (
+            f"No verdict on whether a model looks: {audited}, and a verdict needs {LEAST_CLUSTERS}. Add cases whose "
+            "lesion lies in the lungs."
+        )
+    return (
+        f"{audited}: enough for the verdict '{USES}', too few for '{NOT_SHOWN}', which needs {NOT_SHOWN_PATIENTS} or "
+        "more."
+    )

@@ -1,12 +1,14 @@
 """Estimate of the requests and the cost of a run, made from its real conversations; nothing is sent.
 
 - Text: four characters count as one token, and each message adds four tokens.
-- Pictures: the tokens follow from a picture's size and the registry's ``image_tokens``.
+- Pictures: the tokens follow from a picture's size and the registry's ``image_tokens``. A picture is uploaded as
+  base64, which has four characters for three bytes.
 - Replies: a reply has the registry's ``reply_tokens``. Its thinking is removed before the reply joins the history, so
   the reply has only 100 tokens there.
 - Answers: every answer is assumed to be wrong. Protocols that show right answers then have their longest history.
 - Prefix cache: ignored by default. If a cache is assumed, each request takes the tokens of the request before it from
   the cache.
+- Baselines: they answer in this process, so they read no tokens and cost nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import Any, NamedTuple
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import ORIGINAL, Picture
 from chexqa.eval.design import subset
-from chexqa.eval.models.registry import Model, Price
+from chexqa.eval.models.registry import BASELINE, Model, Price
 from chexqa.eval.prompts import option_order, protocols
 from chexqa.eval.prompts.conditions import Condition, Prompter
 from chexqa.eval.prompts.option_order import Modifiers
@@ -58,12 +60,15 @@ class Work:
     """Requests that a run by one protocol sends to each model.
 
     Each request is sent ``times`` times: the number of repeats multiplied by the number of orders of the options.
+    ``picture_bytes`` is the size of the pictures' files, and ``upload_bytes`` their size as base64; both count all
+    requests.
     """
 
     protocol: Protocol
     requests: tuple[Request, ...]
     times: int
     picture_bytes: int
+    upload_bytes: int
 
     @property
     def conversations(self) -> int:
@@ -143,7 +148,7 @@ def work(
     def picture(image: str) -> tuple[Size, int]:
         return png_size(benchmark.folder / image, benchmark.folder), benchmark.image_size(image)
 
-    requests, sent = [], 0
+    requests, sent, uploaded = [], 0, 0
     for conversation in protocols.conversations(benchmark, protocol, items):
         shown = tuple(option_order.shown(item, modifiers, 0) for item in conversation)
         for place in range(len(shown)):
@@ -151,9 +156,10 @@ def work(
             pictures = [picture(part.image) for message in messages for part in message.parts
                         if isinstance(part, Picture)]  # fmt: skip
             sent += sum(size for _, size in pictures)
+            uploaded += sum(4 * math.ceil(size / 3) for _, size in pictures)
             requests.append(Request(text_tokens(messages), tuple(size for size, _ in pictures), place == 0))
     times = modifiers.repeats * modifiers.rotations
-    return Work(protocol, tuple(requests), times, times * sent)
+    return Work(protocol, tuple(requests), times, times * sent, times * uploaded)
 
 
 def text_tokens(messages: Sequence[Message]) -> int:
@@ -166,6 +172,8 @@ def estimate(load: Work, model: Model, price: Price | None, reply_tokens: int | 
     """Return the estimate for one model; ``reply_tokens``, if given, replaces the value in the registry, and ``cached``
     assumes a prefix cache.
     """
+    if model.litellm.startswith(BASELINE):
+        return Estimate(model.name, load.protocol, 0, 0, 0, 0, 0.0, 0, 0)
     tokens = cache(lambda size: image_tokens(model.image_tokens, size))
     known = model.image_tokens is not None or not load.images
     reply = model.decoding.get("max_tokens")

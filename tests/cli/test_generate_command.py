@@ -135,6 +135,14 @@ def test_a_manifest_that_is_not_there(cli: Cli, tmp_path: Path) -> None:
     assert "contains no case" in refused(cli, tmp_path, tmp_path / "empty")
 
 
+def test_what_is_asked_next_asks_about_the_altered_pictures(cli: Cli, cases: Path, tmp_path: Path) -> None:
+    out = tmp_path / "bench"
+    code, text, err = cli("generate", cases, "-o", out, "--recipe", "chexpercept", "--interventions")
+    assert code == 0, err
+    assert "--condition original,target,irrelevant -o RUN" in text.splitlines()[-1]
+    assert "can be audited with target and irrelevant pictures, and a verdict needs 10." in text
+
+
 BROKEN_LINES: dict[str, tuple[Change, str]] = {
     "a finding nobody knows": (lambda line: line.update(finding="efusion"), "no finding 'efusion' (did you mean"),
     "an unknown field": (lambda line: line.update(colour="red"), 'unknown field "colour"'),

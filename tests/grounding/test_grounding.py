@@ -31,14 +31,14 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Picture
 from chexqa.eval.grounding import grounding_tables
 from chexqa.eval.grounding.followed_keys import seen_removed
-from chexqa.eval.grounding.net_grounding import NOT_SHOWN, USES, net_grounding, verdict
+from chexqa.eval.grounding.net_grounding import NOT_SHOWN, NOT_SHOWN_PATIENTS, USES, few_audited, net_grounding, verdict
 from chexqa.eval.grounding.published_measures import IGNORES, READS
 from chexqa.eval.models import registry
 from chexqa.eval.runs import runner
 from chexqa.eval.runs.runner import RunConfig
 from chexqa.eval.runs.status import status
 from chexqa.eval.scoring import grade
-from chexqa.eval.scoring.intervals import Sample
+from chexqa.eval.scoring.intervals import LEAST_CLUSTERS, Sample
 from chexqa.eval.scoring.predictions import export_predictions, read_predictions
 from chexqa.eval.scoring.sample import scored_sample
 from chexqa.eval.tables.all_tables import tables_of
@@ -310,6 +310,27 @@ def test_what_six_models_owe_to_the_lesion_is_recovered() -> None:
 )  # fmt: skip
 def test_the_verdict_follows_from_the_interval(numbers: tuple[Any, Any, Any], said: str | None) -> None:
     assert verdict(*numbers) == said
+
+
+def test_numbers_of_patients_that_a_verdict_needs_are_those_of_the_tables(bench: Benchmark) -> None:
+    rates: Any = {"looks": (1.0, 0.0, 1.0), "yes": (1.0, 1.0, 1.0)}
+    found = {count: table_of(rates, count, seed=1)["looks"].to_list() for count in (9, 10, 51, 52)}
+    assert found == {9: ["undecided"] * 2, 10: [USES, "undecided"], 51: [USES, "undecided"], 52: [USES, NOT_SHOWN]}
+    assert (LEAST_CLUSTERS, NOT_SHOWN_PATIENTS) == (10, 52)
+    assert few_audited(bench, bench.items) == (
+        "48 patients can be audited with target and irrelevant pictures: enough for the verdict 'uses the lesion', too "
+        "few for 'not shown to use it', which needs 52 or more."
+    )
+    few = few_audited(bench, bench.items[:9])
+    assert few is not None
+    assert few.startswith("No verdict on whether a model looks: 9 patients can be audited")
+
+
+def test_an_estimate_says_which_verdict_will_be_missing(bench: Benchmark, cli: Any) -> None:
+    asked = ("--models", "baseline/first", "--protocol", "independent")
+    for conditions, count in (("original", 0), ("original,target,irrelevant", 1)):
+        code, out, _ = cli("estimate", bench.folder, *asked, "--condition", conditions)
+        assert (code, out.count("48 patients can be audited")) == (0, count)
 
 
 def test_the_terminal_shows_a_row_a_model(tables: dict[str, pl.DataFrame]) -> None:

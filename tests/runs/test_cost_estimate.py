@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -107,6 +108,18 @@ def test_repeats_and_rotations_multiply_and_blind_leaves_the_pictures_out(bench:
     assert [request.text_tokens for request in blind.requests] == pytest.approx(
         [request.text_tokens for request in one.requests], abs=2
     )
+
+
+def test_an_upload_is_counted_as_base64_and_a_baseline_uploads_and_lacks_nothing(cli: Cli, bench: Benchmark) -> None:
+    load = work(bench, "independent", Modifiers())
+    pictures = [image for item in bench.items for image in (part.image for part in item.alone_images)]
+    assert load.upload_bytes == sum(len(base64.b64encode(bench.image_bytes(image))) for image in pictures)
+    asked = ("--models", "baseline/first", "--protocol", "independent")
+    _, out, _ = cli("estimate", bench.folder, *asked)
+    assert "image_tokens" not in out
+    (told,) = json.loads(cli("estimate", bench.folder, *asked, "--json")[1])
+    assert (told["input_tokens"], told["output_tokens"], told["cost_usd"]) == (0, 0, 0)
+    assert told["upload_bytes"] == load.upload_bytes
 
 
 def known(load: Work) -> int | None:

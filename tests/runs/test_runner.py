@@ -157,6 +157,7 @@ def test_all_says_per_model_what_it_lacks_and_runs_nothing(
         assert model.domain == "baseline" or model.group or f"{model.name}: set " in err
     code, _, err = cli("eval", tiny_benchmark, "--models", "all", "--skip-unavailable", "-o", tmp_path / "run")
     assert code == 2
+    assert "Or ask the baselines, which need neither key nor server: --models baseline/chance,baseline/oracle" in err
     assert not (tmp_path / "run").exists()
     code, out, err = cli(
         "eval", tiny_benchmark, "--models", "baseline/first,gpt-5.4", "--skip-unavailable", "-o", tmp_path / "run"
@@ -193,6 +194,16 @@ def test_bad_input_is_one_sentence_with_exit_code_2_and_nothing_written(
     assert (code, sentence in err) == (2, True), err
     assert "hush" not in err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_missing_benchmark_is_named_before_an_unknown_model(tmp_path: Path, cli: Cli) -> None:
+    asked = ("--models", "mine")
+    for command in (
+        ("eval", tmp_path / "bnch", *asked, "-o", tmp_path / "run"),
+        ("estimate", tmp_path / "bnch", *asked),
+    ):
+        code, _, err = cli(*command)
+        assert (code, "bnch: no such folder; name a benchmark" in err) == (2, True), err
 
 
 # Run folders
