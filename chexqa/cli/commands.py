@@ -162,6 +162,8 @@ def validate(path: Path, image_root: Path | None, form: str, bench: Path | None)
             say(annotation(problem, path))
         else:
             say(f"problem: {problem}", err=True)
+    for remark in verdict.remarks:
+        say(remark, err=True)
     say(f"{path}: {verdict.summary}")
     if verdict.problems:
         say(f"{plural(len(verdict.problems), 'problem')}{verdict.meaning}.", err=True)

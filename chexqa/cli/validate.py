@@ -53,12 +53,14 @@ _ONLY_IN_KEYS = {"chance", "prior", "evidence"}
 class FileReport:
     """Result of a check: ``summary``, a line on the path's format and content, and one sentence for each problem.
 
-    ``meaning`` says what the problems mean for the user; it is printed after their number.
+    ``meaning`` says what the problems mean for the user; it is printed after their number. ``remarks`` are lines on
+    content that is allowed, but probably not wanted.
     """
 
     summary: str
     problems: tuple[str, ...] = ()
     meaning: str = ""
+    remarks: tuple[str, ...] = ()
 
 
 def validate(path: Path, image_root: Path | None = None) -> FileReport:
@@ -227,6 +229,8 @@ def _lines(path: Path, image_root: Path | None) -> FileReport:
     if {"image", "present"} & fields:
         return _manifest(path, image_root)
     for schema, mark in _LINE_KINDS.items():
+        if mark in fields and schema == "verdict":
+            return _verdicts(path)
         if mark in fields:
             return FileReport(f"{schema} lines: {_count(read_jsonl(path, schema)):,}, all fit their schema")
     if "item_id" in fields and not fields & _ONLY_IN_KEYS:
@@ -238,6 +242,16 @@ def _lines(path: Path, image_root: Path | None) -> FileReport:
     raise InputError(
         f"{path}: the fields of its first line fit none of chexqa's formats; compare them with docs/formats.md."
     )
+
+
+def _verdicts(path: Path) -> FileReport:
+    """Check a store of verdicts; verdicts that need a reason and have none are named, but they count."""
+    from chexqa.review.collect.import_sheets import without_reason  # loads slowly
+    from chexqa.review.collect.verdicts import read_store
+
+    verdicts = read_store(path).values()
+    summary = f"verdict lines: {len(verdicts):,}, all fit their schema"
+    return FileReport(summary, remarks=tuple(f"no reason: {line}" for line in without_reason(verdicts)))
 
 
 def _count(rows: Iterable[object]) -> int:

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openpyxl
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from review_sheets import answer_cells, as_reviewer, fill, fill_all, rows_in, write_small
+from review_sheets import answer_cells, as_reviewer, fill, fill_all, rows_in, work_tabs, write_small
 
 from chexqa.cli.validate import validate
 from chexqa.contract import benchmark, read_run
@@ -477,6 +478,32 @@ def test_the_whole_way_by_commands(bench: Benchmark, tmp_path: Path, cli: Cli) -
     assert location[2:] not in new.item
     assert changes(new)[location[2:]]["why"] == "unclear question"
     assert cli("review", "apply", bench.folder, store, "-o", tmp_path / "next")[0] == 2
+
+
+def test_missing_reasons_and_missing_verdicts_are_named(bench: Benchmark, tmp_path: Path, cli: Cli) -> None:
+    sheets, store = tmp_path / "sheets", tmp_path / "sheets" / "verdicts.jsonl"
+    asked = ("--reviewers", "anna,ben", "--overlap", 1, "--both-parts")
+    assert cli("review", "export", bench.folder, "-o", sheets, *asked)[0] == 0
+    wrong = {columns.VERDICT: "fix", columns.CORRECTED: "1"}
+    rows = {
+        of_case(bench, "e", "location"): wrong,
+        of_case(bench, "c", "distribution"): {**wrong, columns.COMMENT: "both lungs"},
+        of_case(bench, "b", "detection"): {columns.VERDICT: "accept"},
+    }
+    sheet = fill(sheets / "anna-2" / "anna-2.xlsx", lambda row: rows.get(row, {}))
+    place = next(number for number, row in enumerate(rows_in(sheet), 2) if row[columns.VERDICT] == "fix"
+                 and not row[columns.COMMENT])  # fmt: skip
+    tab = work_tabs(openpyxl.load_workbook(sheet))[0].title
+    line = f"anna-2.xlsx, tab '{tab}', row {place}: the verdict is 'fix', "
+    line += "but there is no reason; give one, and import the sheet again with --replace.\n"
+    code, _, err = cli("review", "import", sheet, "--batch", sheets)
+    assert (code, err) == (0, f"no reason: {line}")
+    code, out, err = cli("review", "apply", bench.folder, store, "-o", tmp_path / "next")
+    assert (code, err) == (0, f"no reason: {line}")
+    assert f"{len(bench.items) - 3} of {len(bench.items)} items have no verdict; they stay as they are." in out
+    code, out, err = cli("validate", store)
+    assert (code, err) == (0, f"no reason: {line}")
+    assert "verdict lines: 3, all fit their schema" in out
 
 
 def test_an_adjudication_sheet_with_names_shows_who_said_what(bench: Benchmark) -> None:

@@ -190,8 +190,11 @@ def apply(
     its masks.
     """
     from chexqa.contract import benchmark as benchmarks
+    from chexqa.review.collect.import_sheets import without_reason
 
     verdicts = read_stores(stores)
+    for line in without_reason(verdicts):
+        say(f"no reason: {line}", err=True)
     if not (source / benchmarks.ABOUT).is_file():
         _apply_to_manifest(source, stores, benchmark, out, image_root, mask_dir)
         return
@@ -200,11 +203,15 @@ def apply(
             f"--mask-dir {mask_dir}: redrawn masks go into a manifest, but {source} is a benchmark; give a manifest."
         )
     from chexqa.generators.interventions.altered_items import carry
+    from chexqa.review.resolve.decide import UNREVIEWED
     from chexqa.review.resolve.new_version import apply_verdicts, write_version
 
     applied = apply_verdicts(benchmarks.load(source), verdicts, new_version, readers_to_remove)
     about = write_version(applied, out, carry)
     _print_applied(applied)
+    open_ = sum(decision.status == UNREVIEWED for decision in applied.decisions.values())
+    if open_:
+        say(f"{open_:,} of {plural(len(applied.decisions), 'item')} have no verdict; they stay as they are.")
     counts = about["counts"]
     say(f"{out}: version {about['version']}, {plural(counts['items'], 'item')} of {plural(counts['cases'], 'case')}")
     say(f"Next: chexqa validate {out}")

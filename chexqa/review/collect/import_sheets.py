@@ -141,6 +141,16 @@ def import_sheets(order: ImportOptions) -> Imported:
     )  # fmt: skip
 
 
+def without_reason(verdicts: Iterable[Verdict]) -> list[str]:
+    """Return a line for each file with rows whose verdict needs a reason and has none."""
+    return fold(
+        Problem(one.source["file"], one.source["tab"], one.source["row"],
+                f"the verdict is '{one.verdict}', but there is no reason; give one, and import the sheet again with "
+                "--replace")
+        for one in verdicts if one.lacks_reason
+    )  # fmt: skip
+
+
 def _about(
     batch: Batch, meanings: Iterable[tuple[FilledRow, Meaning]], about: Mapping[str, Mapping[str, str]], day: str
 ) -> list[Record]:

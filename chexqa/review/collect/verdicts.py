@@ -24,6 +24,8 @@ from chexqa.review.columns import (
     ASKING,
     BATCH_FILE,
     COUNTED,
+    FIX,
+    REJECT,
     SheetKind,
     benchmark_mark,
     check_name,
@@ -89,6 +91,15 @@ class Verdict:
     def is_judged(self) -> bool:
         """True if the row is finished: it has a verdict, an answer, or a reason for giving none."""
         return self.verdict is not None or self.answer is not None or (self.asks_answer and self.reason is not None)
+
+    @property
+    def lacks_reason(self) -> bool:
+        """True for "fix" or "reject" on an item without a reason and without a comment.
+
+        A mask needs no reason: it can be redrawn, and CheXpercept's own sheets of masks have no column for one.
+        """
+        objects = self.verdict in (FIX, REJECT) and not self.is_on_mask
+        return objects and self.reason is None and self.comment is None
 
     def after(self, old: Verdict) -> Verdict:
         """Return this verdict with ``old``, the verdict that it replaces, added to its earlier entries."""
