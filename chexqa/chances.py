@@ -36,7 +36,7 @@ class Chance(NamedTuple):
 
 
 def numbers(points: int, weights: Sequence[float] = TRUE_POINTS) -> list[float]:
-    """Return the probabilities that 0, 1, 2, … points of a picture with ``points`` points are true.
+    """Return the probabilities that 0, 1, 2, … of the ``points`` points of a picture are true (mark an error).
 
     ``weights`` are the relative frequencies of one, two and three true points.
 
@@ -49,7 +49,7 @@ def numbers(points: int, weights: Sequence[float] = TRUE_POINTS) -> list[float]:
 
 
 def of_points(own: int, other: int, weights: Sequence[float] = TRUE_POINTS) -> Chance:
-    """Return the chance levels of a question that asks which points on one side of the outline are true.
+    """Return the chance levels of a question that asks which points on one side of the outline mark an error.
 
     ``own`` is the number of points on this side, ``other`` the number of points on the other side.
 
@@ -82,7 +82,7 @@ def _of_sets(own: int, other: int, weights: Sequence[float]) -> list[float]:
 
 
 def draw_points(points: int, random: np.random.Generator, weights: Sequence[float] = TRUE_POINTS) -> set[int]:
-    """Draw the true points of a case, and return their indices from 0.
+    """Draw the true points of a case (those that mark an error), and return their indices from 0.
 
     The number of true points is drawn with the probabilities that :func:`numbers` returns.
     """

@@ -84,9 +84,9 @@ def risk_coverage(confidence: Floats, right: Floats, weight: Floats) -> Curve:
 def area(curve: Curve) -> float:
     """Return the area under risk against coverage: the mean risk over all coverages.
 
-    Answers of equal confidence count as taken in random order, so the number of wrong answers grows linearly between
-    two points. A lower area is better. Confidences without information have an area equal to the share of wrong
-    answers.
+    Answers of equal confidence are taken in random order, so the number of wrong answers grows linearly between two
+    points of the curve. A lower area is better. Confidences without information have an area equal to the share of
+    wrong answers.
     """
     if not curve.coverage.size:
         return float("nan")

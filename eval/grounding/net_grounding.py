@@ -33,7 +33,7 @@ _SAME = (*WHO, "repeat", "rotation", "item_id")
 def triples(pairs: pl.DataFrame) -> pl.DataFrame:
     """Return a row for each item that was answered with the original picture and with two altered pictures.
 
-    In the picture ``target`` the lesion is filled in, in the picture ``irrelevant`` another part of the lung. The
+    The lesion is filled in for the picture ``target``, another part of the lung for the picture ``irrelevant``. The
     columns ``target`` and ``irrelevant`` (bool) are True if the answer to this picture differs from the answer to the
     original.
     """

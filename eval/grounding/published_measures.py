@@ -50,8 +50,7 @@ def uar(sample: Sample, originals: pl.DataFrame) -> tuple[pl.DataFrame, Estimate
 
 
 def with_partners(originals: pl.DataFrame) -> pl.DataFrame:
-    """Return the detection answers with a column ``same``: the share of the model's answers for other patients that are
-    the same answer.
+    """Return the detection answers with a column ``same``: how often the model gives other patients the same answer.
 
     Only patients with the same finding, view, sex and key are compared. An answer without other patients to compare is
     left out.

@@ -55,8 +55,8 @@ def _summed(cluster: Ints, parts: Floats, patients: int) -> Floats:
 def area(score: Floats, present: npt.NDArray[np.bool_], cluster: Ints, patients: int) -> Score:
     """Return the area under the ROC curve of scores ``(N,)``; a tie counts as half.
 
-    ``cluster`` and ``patients`` are as in :func:`ratio`. The influence is made from the placements of present and
-    absent cases (Obuchowski, "Nonparametric Analysis of Clustered ROC Curve Data", Biometrics 1997).
+    ``cluster`` and ``patients`` are as in :func:`ratio`. Influences are computed from the :func:`placements` of the
+    cases (Obuchowski, "Nonparametric Analysis of Clustered ROC Curve Data", Biometrics 1997).
     """
     if not present.any() or present.all():
         return Score(np.nan, np.zeros(patients))

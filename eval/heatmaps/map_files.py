@@ -67,7 +67,7 @@ def map_name(case_id: str, finding: str) -> str:
 
 
 def file_stem(case_id: str, finding: str) -> str:
-    """Return a case's id as the beginning of a file's name: percent-encoded, without the finding's name at its end."""
+    """Return the beginning of a map's file name: the case id, percent-encoded and without the finding at its end."""
     return quote(case_id.removesuffix(f"/{finding}"), safe=" ,()=+@")
 
 

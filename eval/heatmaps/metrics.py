@@ -212,8 +212,7 @@ def pixel_auc(values: Floats, mask: Mask, counted: Levels | None = None) -> floa
     half. Pixels are compared by their steps (``counted``, from :func:`levels`), and pixels of the same step count as
     tied. In the steps with the most pairs, pixels are compared by their values instead. Therefore at most the share
     :data:`UNRESOLVED` of all pairs counts as tied although the values differ, and the error of the area is at most half
-    of this share.
-    Return ``None`` if all pixels are inside, or all outside.
+    of this share. Return ``None`` if all pixels are inside, or all outside.
 
     >>> pixel_auc(np.array([0.9, 0.4, 0.4, 0.1]), np.array([True, True, False, False]))
     0.875

@@ -32,8 +32,8 @@ _STEPS = {**dict.fromkeys(REVISIONS, "contour_revision_qa"), **dict.fromkeys(ATT
 def export_results(run: Run, benchmark: Benchmark, out: Path) -> list[Path]:
     """Write each model's results into the new folder ``out``; return the files.
 
-    Raise ``InputError`` for a run that CheXpercept's evaluation cannot make: a run that asked its items one by one,
-    several times, without the radiograph or with another wording.
+    Raise ``InputError`` for a run that CheXpercept's evaluation cannot make: a run that asked each item alone or
+    several times, that left out the radiograph, or that used another wording.
     """
     settings = {protocol: setting for setting, protocol in ORACLES.items()}
     name = grade.protocol_name(run)

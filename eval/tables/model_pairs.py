@@ -201,8 +201,8 @@ def compare_models(study: ScoredSample) -> Comparison:
     - ``pairs``: ``protocol, score, model_a, model_b, difference`` (a minus b), ``p, p_holm, family, differ`` (True if
       ``p_holm`` is below 0.05), ``margin, p_alike, p_alike_holm, verdict`` (:func:`verdict`). ``p_holm``, ``differ``
       and ``verdict`` are null outside the families.
-    - ``groups``: ``protocol, score, place, model, value, letters``. Models with a common letter do not differ
-      significantly; scores whose tests are not corrected have no letters.
+    - ``groups``: ``protocol, score, place`` (rank), ``model, value, letters``. Models with a common letter do not
+      differ significantly; scores whose tests are not corrected have no letters.
     - ``contrast``: ``protocol, score, medical, general`` (numbers of models), ``difference`` (mean of the medical
       models minus mean of the general models), and ``p_labels`` (:func:`exchanges`).
     - ``detectable``: the smallest difference between two models that a test detects with 80 % power. It is computed

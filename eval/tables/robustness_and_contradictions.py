@@ -253,9 +253,9 @@ def contradictions(study: ScoredSample) -> pl.DataFrame:
 
 
 def option_meanings(study: ScoredSample) -> Meanings:
-    """Return the meanings of the options of items on sides or zones, keyed by item id, in the order of option numbers.
+    """Return, keyed by item id, what the options of items on sides or zones mean, in the order of option numbers.
 
-    Meanings of ``location`` are names of regions; meanings of ``comparison`` are ``similar, left, right, single``.
+    Options of ``location`` mean a region's name; options of ``comparison`` mean ``similar, left, right`` or ``single``.
     Items of ``comparison`` are left out if their options differ from those of the benchmark's question bank.
     """
     answers, _ = study.benchmark.key("contradictions")
