@@ -1,4 +1,4 @@
-"""Results of batches, read from the files that a provider returns; lines may be missing, repeated or failed.
+"""Results of batches, read from files that a provider returns; lines may be missing or repeated, or report an error.
 
 Every ``*.jsonl`` file in a model's folder ``results`` is read. Only the position of each line is kept in
 memory; a line is read again when its reply is needed.

@@ -1,4 +1,4 @@
-"""The option ``chexqa eval --batch``: it continues a run whose requests are files, and prints the list of the files."""
+"""The option ``chexqa eval --batch``, which writes a run's requests into files for a batch endpoint."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from chexqa.files.terminal import messages, plural
 
 
 def ask(order: RunConfig, folder: Path, send: bool, poll_s: float) -> list[ModelProgress]:
-    """Continue a run whose requests are files in ``folder``; return each model's progress.
+    """Continue a run whose requests are written into files in ``folder``; return each model's progress.
 
-    With ``send``, the request files are also sent and their results fetched. Without it, the files that wait to be sent
-    are printed.
+    With ``send``, the request files are also sent, and their results are fetched every ``poll_s`` seconds. Without
+    ``send``, the names of the files that have no results yet are printed.
     """
     with live_progress.shown(messages()) as watch:
         if send:

@@ -156,8 +156,8 @@ def _check_plan(plan: planning.Plan, found: list[Compared], margin: float | None
     """Raise ``InputError`` for a plan of another benchmark, and for a margin that differs from the plan's margin."""
     if plan.record["benchmark"]["hash"] != found[0].benchmark.hash:
         raise InputError(
-            f"{plan.path}: this plan is for another benchmark, not for {found[0].benchmark.folder}; give that "
-            "benchmark's plan."
+            f"{plan.path}: this plan was written for another benchmark; give the plan that was written for "
+            f"{found[0].benchmark.folder}."
         )
     if margin is not None and abs(margin / 100 - plan.margin) > 1e-9:
         raise InputError(
@@ -170,7 +170,7 @@ def _pair(names: str | None) -> tuple[str, str] | None:
         return None
     first, comma, second = (part.strip() for part in names.partition(","))
     if not (first and comma and second) or "," in second:
-        raise InputError(f"--models {names}: name two models as A,B, with A from RUN_A and B from RUN_B.")
+        raise InputError(f"--models {names}: name two models as A,B, the first from RUN_A and the second from RUN_B.")
     return first, second
 
 
@@ -201,9 +201,10 @@ def _show(one: Compared, out: Console) -> None:
     """Print the scores, the number of items by change, and the first changed items."""
     title = one.first if one.first == one.second else f"{one.first} (A) and {one.second} (B)"
     note = (
-        "Levels and their mean: accuracy corrected for chance. Grid: hit rate, mean of findings. Kinds: accuracy. "
-        "B - A: the difference with its 95 % interval. p: sign-flip test over patients, or McNemar's test if each "
-        "patient has one item; p is not corrected for the number of tests. "
+        "Levels and their mean: accuracy corrected for chance. Grid: hit rate, averaged over findings. Kinds: "
+        "accuracy. B - A: the difference with its 95 % interval. Gained: items right in B and not in A; lost: the "
+        "reverse. p: sign-flip test over patients, or McNemar's test if each patient has one item; p is not corrected "
+        "for the number of tests. "
         f"{margin_note(one.scores)}"
     )
     table = plain_table(

@@ -57,36 +57,42 @@ _PATH = click.Path(path_type=Path)
     "--system", type=_PATH, metavar="FILE", help="A system prompt of your own, used instead of the question bank's."
 )
 @click.option("--shots", default=0, show_default=True, type=click.IntRange(0, 100), metavar="K",
-              help="Count K worked examples before each question.")  # fmt: skip
-@click.option("--confidence", is_flag=True, help="Count prompts that ask for a confidence in percent.")
-@click.option("--may-abstain", is_flag=True, help="Count prompts that allow an abstention.")
+              help="Assume K worked examples before each question.")  # fmt: skip
+@click.option("--confidence", is_flag=True, help="Assume that each prompt asks for a confidence in percent.")
+@click.option("--may-abstain", is_flag=True, help="Assume that each prompt allows an abstention.")
 @click.option("--stress", metavar="all|noise,wording,…",
-              help="Count each question twice: as it is, and as 'eval --stress' asks it.")  # fmt: skip
-@click.option("--blind", is_flag=True, help="Count prompts without pictures.")
+              help="Assume that each question is asked twice: as it is, and as 'eval --stress' asks it.")  # fmt: skip
+@click.option("--blind", is_flag=True, help="Assume that no pictures are sent.")
 @click.option("--condition", "interventions", multiple=True, metavar="C,C",
-              help="Count questions about altered pictures, as in 'eval --condition'; repeatable.")  # fmt: skip
-@click.option("--overlay-only", is_flag=True, help="Count prompts that show only the drawings, on plain grey.")
+              help="Assume questions about altered pictures, as in 'eval --condition'; repeatable.")  # fmt: skip
+@click.option("--overlay-only", is_flag=True, help="Assume pictures that show only the drawings, on plain grey.")
 @click.option("--rotate", "rotations", default=1, show_default=True, type=_TIMES, metavar="N",
-              help="Count each conversation N times, once for each of N orders of the options.")  # fmt: skip
+              help="Assume that each conversation is asked N times, once for each of N orders of the "
+                   "options.")  # fmt: skip
 @click.option(
-    "--repeats", default=1, show_default=True, type=_TIMES, metavar="K", help="Count each conversation K times."
+    "--repeats",
+    default=1,
+    show_default=True,
+    type=_TIMES,
+    metavar="K",
+    help="Assume that each conversation is asked K times.",
 )
-@click.option("--limit", type=_COUNT, metavar="N", help="Count a trial of about N cases.")
+@click.option("--limit", type=_COUNT, metavar="N", help="Estimate a trial of about N cases.")
 @click.option(
     "--limit-per-path",
     type=_COUNT,
     metavar="N",
-    help="Count a trial of about N cases of each path (lesion_free, revision_free, revision_required).",
+    help="Estimate a trial of about N cases of each path (lesion_free, revision_free, revision_required).",
 )
 @click.option(
     "--reply-tokens", type=_COUNT, metavar="N", help="Number of tokens in a reply, instead of the registry's estimate."
 )
 @click.option("--seconds", type=PositiveFloat(), metavar="S",
-              help="Seconds that a reply takes, to estimate the time of the run; 'chexqa models check' shows "
-                   "them.")  # fmt: skip
+              help="Seconds that a reply takes (shown by 'chexqa models check'), to estimate the time of the "
+                   "run.")  # fmt: skip
 @click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1, 10_000), metavar="N",
               help="Number of conversations at once, to estimate the time of the run.")  # fmt: skip
-@click.option("--batch", is_flag=True, help="Count half of each price, as batch endpoints charge.")
+@click.option("--batch", is_flag=True, help="Assume half of each price, as batch endpoints charge.")
 @click.option("--cached", is_flag=True, help="Assume that the provider's prefix cache has every earlier turn.")
 @click.option("--json", "as_json", is_flag=True, help="Print the estimates as a JSON list.")
 def command(bench: Path, names: str | None, models_file: Path | None, as_json: bool, **given: Any) -> None:
@@ -257,8 +263,8 @@ def power(study: str, difference: float, as_json: bool, **given: Any) -> None:
     """Show which differences between two models a study can detect, for each level and kind of question.
 
     The study asks both models all items of the benchmark BENCH. With --patients N, the study has N patients, with kinds
-    and findings in BENCH's proportions. A number N in place of BENCH is a study of N patients with one case each, made
-    by the recipe chexpercept. Scores are corrected for chance.
+    and findings in BENCH's proportions. With a number N in place of BENCH, the study has N patients with one case each,
+    made by the recipe chexpercept. Scores are corrected for chance.
     """
     assumed = Assumptions(given["discordance"] / 100, given["correlation"], tests=given["tests"])
     price = None
@@ -321,15 +327,15 @@ def _show_power(
         table.add_row(row.score, f"{row.patients:,}", f"{100 * row.detectable:.1f}",
                       f"{100 * row.power:.0f} %", f"{row.needed:,}", f"{row.alike:,}", until)  # fmt: skip
     out.print(table)
-    family = f", first test of Holm's family of {assumed.tests:,}" if assumed.tests > 1 else ""
+    family = f" divided by {assumed.tests:,}, as for the first test in Holm's method" if assumed.tests > 1 else ""
     out.print(
-        "Columns. Found from: the smallest difference that a test detects in four of five studies (points; alpha "
-        f"5 %{family}). "
+        "Columns. Found from: the smallest difference, in points, that a test detects in four of five studies; the "
+        f"level of the test is 5 %{family}. "
         f"Needed: the number of patients to detect a difference of {difference:g} points. Alike: the number of "
         f"patients to show that two equal models differ by less than {difference:g} points (90 % interval, four of "
-        "five studies). Until decided: the median number of patients that 'eval --until-decided' asks if the "
-        f"difference is {difference:g} points; 'no' with a percentage: only this share of runs decides, so there "
-        "is no median. Assumed: "
+        "five studies). Until decided: the median number of patients after which 'eval --until-decided' "
+        f"stops, for a true difference of {difference:g} points; 'no' with a percentage: only this share of runs "
+        "decides, so there is no median. Assumed: "
         f"one model is right and the other wrong on {100 * assumed.discordance:g} % of the items, with correlation "
         f"{assumed.correlation:g} within a patient.",
         soft_wrap=True,
@@ -364,7 +370,7 @@ def plan(
     bench: Path, names: str, named: tuple[str, ...], primary: str, margin: float, seed: int, repeats: int,
     rotations: int, limit: int | None, exclude: tuple[str, ...], out: Path,
 ) -> None:  # fmt: skip
-    """Write the plan of a study (its preregistration) before the run; 'grade --plan' later shows if the run kept to it.
+    """Write the plan of a study (its preregistration) before the run; 'grade --plan' later compares the run with it.
 
     The plan fixes the primary score, the equivalence margin, the comparisons that Holm's method corrects together,
     models, protocols, seed, repeats, orders of options, cases and exclusions. The SHA-256 of the plan is printed.

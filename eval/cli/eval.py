@@ -208,7 +208,8 @@ def ask(bench: Benchmark, chosen: list[Model], folder: Path, given: dict[str, An
     if batch is not None:
         return batches.ask(order, batch, given["batch_submit"], given["batch_poll"])
     for wording, why in unequal(bench).items() if WORDING in order.stress else ():
-        messages().print(f"not asked: wording {wording.letter} of {wording.kind}, which differs in meaning ({why})")
+        about = f"wording {wording.letter} of {wording.kind}"
+        messages().print(f"{about} is not asked, because a review found that its meaning differs ({why})")
     # A callable may print; its output must not mix with the result of this command.
     apart = redirect_stdout(sys.stderr) if any(model.python for model in order.models) else nullcontext()
     with apart, live_progress.shown(messages()) as watch:
@@ -281,8 +282,8 @@ def _placed(chosen: list[Model], devices: str | None) -> list[Model]:
     placed = [in_process.placed(model, in_process.device_names(devices)) for model in chosen]
     if devices and not any(model.python for model in placed):
         raise InputError(
-            "--devices applies only to models that run on this machine (--python FILE.py:NAME or --model-id "
-            "transformers/…), and none is named; leave it out."
+            "--devices applies only to models that run on this machine, but no such model is named; leave --devices "
+            "out, or add --python FILE.py:NAME or --model-id transformers/…"
         )
     return placed
 
@@ -346,7 +347,7 @@ def unfinished(rows: Sequence[ModelProgress], in_python: bool = False) -> Unfini
     steps = {progress.then for progress in open_}
     then = steps.pop() if len(steps) == 1 else AGAIN if steps.isdisjoint((MEND, RAISE)) else MEND
     left, pending = sum(progress.unfinished for progress in open_), sum(progress.pending for progress in open_)
-    made, count = (PendingError, f"{plural(pending, 'request')} for results") if pending and not why else (
+    made, count = (PendingError, f"{plural(pending, 'request')} without a result") if pending and not why else (
         UnfinishedError, f"{plural(left, 'turn')} unfinished{why}")  # fmt: skip
     text = f"{count}; {then} (no answered question is asked again)."
     return made(text.replace(AGAIN, "call the function again to ask the remaining questions") if in_python else text)
@@ -390,10 +391,11 @@ def decided(decision: Decision) -> str:
     decide.
     """
     first, second = decision.rule.models
-    found = f"{decision.better} is better on" if decision.decided else "not decided on"
+    found = f"{decision.better} is better" if decision.decided else "it is not decided which model is better"
     many = f"{decision.patients:,} of {plural(decision.of, 'patient')}"
     ends = f"[{100 * decision.low:.1f}, {100 * decision.high:.1f}]"
     return (
-        f"After {many}: {found} {decision.rule.on}. {first} minus {second}: {100 * (decision.difference or 0):+.1f} "
-        f"points, {100 * (1 - decision.rule.alpha):g} % confidence sequence {ends}."
+        f"After {many}: {found} (score: {decision.rule.on}). {first} minus {second}: "
+        f"{100 * (decision.difference or 0):+.1f} points, {100 * (1 - decision.rule.alpha):g} % confidence sequence "
+        f"{ends}."
     )

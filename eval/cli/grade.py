@@ -81,7 +81,7 @@ PROTOCOL = click.option(
 
 
 def graded_runs(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the arguments of :func:`read` to a command."""
+    """Add the arguments and options that :func:`read` takes to a command."""
     for add in (PLAN, MARGIN, PROTOCOL, SHARED, FRESH, SECOND, REVIEWED, ON, REREAD, MODELS, PARTIAL, BENCHMARK, RUNS):
         command = add(command)
     return command
@@ -147,7 +147,8 @@ def report(
 
     The page is DIR/index.html and opens from disk. Tables are CSV, Parquet, Markdown and LaTeX, plots SVG and PNG. An
     earlier report of the same runs in the folder is replaced; other files stay. Models that were asked different items
-    have separate pages: DIR has the largest set of items, DIR/items-2 the next; baselines alone come last.
+    have separate pages: DIR has the largest set of items, DIR/items-2 the next; a set that only baselines were
+    asked comes last.
     """
     from chexqa.eval.report import build  # matplotlib loads slowly, and 'chexqa grade' does not need it
 

@@ -38,9 +38,11 @@ def chexpercept_results(results: Path, bench: Path, model: str | None, protocol:
         messages().print(f"note: {plural(done.not_asked, 'item')} not asked, so the model has no headline number.",
                          soft_wrap=True)  # fmt: skip
     if done.empty_detections:
-        count = plural(done.empty_detections, "empty entry", "empty entries")
-        messages().print(f"note: {count} of detection counted as wrong, as in CheXpercept's own evaluation.",
-                         soft_wrap=True)  # fmt: skip
+        messages().print(
+            f"note: empty answers to detection questions: {done.empty_detections:,}; they count as wrong, as in "
+            "CheXpercept's own evaluation.",
+            soft_wrap=True,
+        )
     if done.differences:
         messages().print(
             f"note: chexqa's parser reads {plural(done.differences, 'reply', 'replies')} differently; see "

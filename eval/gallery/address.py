@@ -32,9 +32,9 @@ name           items that pass
 ``said``       items with an answer that names the option of this number
 ``confidence`` items with an answer of this stated confidence: ``70`` means from 70 to below 80 %, ``90`` from 90 to
                100 %
-``models``     ``differ`` (some right, some not), ``all_right`` or ``all_wrong``; items that have a right answer
-``difficulty`` share of right answers: ``hard`` (under a third), ``middle``, or ``easy`` (over two thirds); items that
-               have a right answer
+``models``     ``differ`` (some right, some not), ``all_right`` or ``all_wrong``; an item without a key never passes
+``difficulty`` share of right answers: ``hard`` (under a third), ``middle``, or ``easy`` (over two thirds); an item
+               without a key never passes
 ``text``       items with all these words in question, options, id, source or flags
 ``reply``      items with a reply, or separate reasoning, that contains this text (case is ignored); only answers that
                fit ``model``, ``protocol``, ``state``, ``said`` and ``confidence`` count

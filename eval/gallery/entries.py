@@ -74,7 +74,7 @@ class Entry:
 
     @property
     def share(self) -> float | None:
-        """Return the share of rows that are right; None if no row was asked."""
+        """Return the share of right answers to the item; None if no model was asked."""
         asked = [one.state for one in self.said if one is not None]
         return asked.count("correct") / len(asked) if asked else None
 

@@ -38,7 +38,7 @@ class Numbered:
 def index_record(
     entries: Entries, numbers: Mapping[str, int], chosen: Sequence[int], of_file: int, first_pictures: Sequence[int]
 ) -> dict[str, Any]:
-    """Return the index: lists of names, and for each entry the numbers of its names.
+    """Return the index: lists of names, and for each entry the positions of its names in these lists.
 
     ``numbers`` has the number of each picture. ``chosen`` has the indices of the entries that are shown first.
     ``of_file`` is the number of cases in a file of cases. ``first_pictures`` has the number of the first picture in

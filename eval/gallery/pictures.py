@@ -37,8 +37,8 @@ def question_pictures(entry: Entry) -> list[Picture]:
 
 
 def of_card(entry: Entry) -> list[str]:
-    """Return the pictures on an item's card: the options' pictures (at most four) or, without these, the question's
-    last picture.
+    """Return the pictures on an item's card: the options' pictures (at most four) or, if the options have no
+    pictures, the question's last picture.
     """
     options = [option.image for option in entry.item.options if option.image is not None]
     return options[:4] or [picture.image for picture in question_pictures(entry)[-1:]]

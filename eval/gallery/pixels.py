@@ -63,7 +63,7 @@ def do(task: Task) -> Done:
 
 
 def encoded(thumbs: Thumbs, images: Mapping[int, str], below: Mapping[int, tuple[int, str]]) -> dict[int, str]:
-    """Return each picture as text, keyed by number: base64 of a WebP, or for a thin drawing over a radiograph the
+    """Return each picture as text, keyed by number: base64 of a WebP, or (for a thin drawing over a radiograph) the
     radiograph's number, a colon and base64 of the drawing.
 
     ``images`` and ``below`` are as in :class:`Task`. If Pillow was built without WebP, all pictures are JPEGs.

@@ -2,7 +2,7 @@
 
 A scorer takes the turn that the solver stored, so a reply is read only once. The metrics of a scorer are the accuracy,
 the standard error over clusters (patients), and the score corrected for chance, as in the table ``kinds``. Places are
-not scored here, because all test markers of a run are needed to decide if a model's coordinates can be trusted.
+not scored here, because all test markers of a run are needed to decide whether a model's coordinates can be trusted.
 ``chexqa grade`` scores them after the import.
 """
 

@@ -58,8 +58,8 @@ def entries_of(graded: Graded, added: str, by: str | None) -> list[Record]:
 
 
 def references(graded: Graded) -> Record:
-    """Return two reference values for each score: ``chance``, and ``frequent`` (always giving the most frequent
-    answer).
+    """Return two reference values for each score: ``chance``, and ``frequent``, the score of always giving the most
+    frequent answer.
     """
     tables = groups(graded)[0].tables
     found: Record = {}

@@ -57,9 +57,9 @@ def batched(pictures: Sequence[Gray], form: InputFormat, device: Any = None) -> 
 def pair_score(whole: Any, texts: tuple[Any, Any], scale: float) -> Any:
     """Return the scores ``(N,)`` of pictures with the normalized embeddings ``whole (N, D)``.
 
-    ``texts`` has the normalized embeddings of the finding as present and as absent. A score is the first probability of
-    the softmax over the two cosines, each multiplied by ``scale``. If the second embedding is None, the score is the
-    cosine with the first.
+    ``texts`` has the normalized embeddings of the finding as present and as absent. A picture's two cosines with them
+    are multiplied by ``scale`` and go through a softmax; the score is the first result. If the second embedding is
+    None, the score is the cosine with the first.
     """
     present, absent = texts
     if absent is None:

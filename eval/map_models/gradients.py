@@ -1,8 +1,8 @@
-"""Grad-CAM: how much a score depends on each place of a layer, for CLIP models and for any network of torch.
+"""Grad-CAM: how much a score depends on each position in a layer, for CLIP models and for any network of torch.
 
-The map is the sum of the layer's channels, each weighted by the mean of its gradient over all places; negative values
-become 0 (Selvaraju et al., "Grad-CAM: Visual Explanations from Deep Networks via Gradient-based Localization", ICCV
-2017).
+The map is the sum of the layer's channels, each weighted by the mean of its gradient over all positions; negative
+values become 0 (Selvaraju et al., "Grad-CAM: Visual Explanations from Deep Networks via Gradient-based Localization",
+ICCV 2017).
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ def register_built_in() -> None:
 def choose(name: str, weights: Path | None) -> Chosen:
     """Return the maker for the name of a known checkpoint or of a family.
 
-    Raise ``InputError`` if chexqa has no maker of this name, if the maker's folder of weights is not given or torch is
-    not installed, or if a folder is given to a maker that takes no weights.
+    Raise ``InputError`` for an unknown name. Also raise it for a maker with weights if their folder is not given or
+    torch is not installed, and for a maker without weights if a folder is given.
     """
     register_built_in()
     models = {model["name"]: model for model in known_models()}

@@ -1,4 +1,4 @@
-"""Maps of models whose decoder has a query for each finding (such as MedKLIP): the query's attention to each place.
+"""Maps of models whose decoder has a query for each finding (such as MedKLIP): the query's attention to each position.
 
 The folder has ``map_model.json`` (``image``, ``text``, ``heads``, ``layers``), a text model in the folder ``text``, and
 a state dict with these keys:
@@ -8,9 +8,9 @@ a state dict with these keys:
 - ``query.*``: a linear layer from the text model to the decoder's width; optional.
 - ``decoder.layers.N.*`` and ``decoder.norm.*``: torch's TransformerDecoder; N is the number of the layer.
 - ``head.*``: a linear layer to one output, or to two (absent and present).
-- ``position``: an embedding of each place; optional.
+- ``position``: an embedding of each position; optional.
 
-The map is the query's attention to the places, averaged over the heads and the chosen layers.
+The map is the query's attention to the positions, averaged over the heads and the chosen layers.
 """
 
 from __future__ import annotations

@@ -16,9 +16,9 @@ FOLDER = "text"
 class TextModel:
     """Text model, which may have a projection after it.
 
-    The field ``text`` of ``map_model.json`` has two settings. ``layers`` is the number of last layers whose sum is a
-    word's embedding (default 1). ``pool`` says what a sentence's embedding is: the embedding of the first token
-    (``cls``), or the mean of its words' embeddings (``mean``, the default).
+    The field ``text`` of ``map_model.json`` has two settings. ``layers`` is the number of last layers whose outputs are
+    added to give a word's embedding (default 1). ``pool`` says what a sentence's embedding is: the embedding of the
+    first token (``cls``), or the mean of its words' embeddings (``mean``, the default).
     """
 
     def __init__(self, folder: Path, config: Record, project: Any, device: Any) -> None:

@@ -150,8 +150,8 @@ def advice(error: SendError, model: Model) -> str:
             return f" (the server does not accept the key in {model.key_variable})"
         if model.key_variable is None:
             return (
-                " (no key was sent: set key_variable of the model, in the models file, to the environment variable "
-                "with the key)"
+                " (no key was sent: set key_variable of the model, in the models file, to the name of the environment "
+                "variable with the key)"
             )
         return f" (no key was sent: set {model.key_variable} to the server's key)"
     if error.status in (404, 405) and "/v" not in urlsplit(address).path:

@@ -64,7 +64,7 @@ def suits(model: Model) -> bool:
 
 
 def reference(picture: str) -> str:
-    """Return the placeholder of a picture's data URL; ``picture`` is its path, which has no quote or backslash."""
+    """Return the placeholder of a picture's data URL; ``picture`` is a path without quotes or backslashes."""
     return f"{PNG}@{picture}"
 
 

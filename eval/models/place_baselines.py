@@ -3,7 +3,7 @@
 - ``oracle``: gives the place in the answer key.
 - ``chance``: answers "nowhere" half of the time, and otherwise draws a place uniformly from the lungs.
 - ``centre`` and ``first``: give the middle of the picture.
-- ``average-map``: gives the place where most masks of the finding overlap in other patients.
+- ``average-map``: averages the finding's masks in other patients, and gives the place where the average is highest.
 - ``blind-prior``: always answers "nowhere".
 
 Some questions ask for a printed marker, to test which coordinates a model uses. Every baseline answers these questions

@@ -141,7 +141,7 @@ def _whole(path: Path, record: Record, known: Mapping[str, Record]) -> Record:
     name, like = record["name"], record.get("like")
     if like is not None:
         if like not in known:
-            raise InputError(f"{path}: '{name}' has 'like: {like}', an unknown model{suggest(like, known)}.")
+            raise InputError(f"{path}: '{name}' has 'like: {like}', but there is no such model{suggest(like, known)}.")
         taken = {key: value for key, value in known[like].items() if key != "group"}
         record = taken | {key: value for key, value in record.items() if key != "like"}
     lacks = [f"'{key}' ({what})" for key, what in NEEDED.items() if key not in record]
@@ -248,7 +248,7 @@ def choose(
 
 
 def overrides(pairs: Sequence[str], max_tokens: int | None = None, temperature: float | None = None) -> dict[str, Any]:
-    """Return the decoding settings in texts such as ``top_p=0.9``, in the form that :func:`overridden` takes.
+    """Return the decoding settings that texts such as ``top_p=0.9`` give, in the form that :func:`overridden` takes.
 
     A value is JSON, or text if it is not valid JSON. ``a.b=1`` sets ``b`` in the object ``a``; ``a=null`` removes
     ``a``. Raise ``InputError`` for a text without a name, a name given twice, an argument that chexqa sets itself, and

@@ -37,7 +37,7 @@ PREVALENCES = (0.01, 0.1, 0.3)
 
 
 class Entry(NamedTuple):
-    """Entry of a checklist: the item, its known facts and its missing facts (each None if there are none)."""
+    """Entry of a checklist: the item, its known facts, and its missing facts; None where there are no facts."""
 
     item: str
     known: str | None

@@ -135,8 +135,8 @@ class ConversationWorker:
     def stop(self, why: str, then: str = AGAIN) -> None:
         """Ask no more questions, but let the turns in flight finish.
 
-        ``why`` is the reason, and ``then`` says what the user can do about it. The progress keeps those of the first
-        call.
+        ``why`` is the reason, and ``then`` says what the user can do about it. The progress keeps
+        the reason and the advice of the first call.
         """
         if (self.open or self._held_now) and not self.progress.stopped:
             self.progress.stopped, self.progress.then = why, then

@@ -37,7 +37,7 @@ class Written(NamedTuple):
 
 
 def write(order: RunConfig, folder: Path) -> Written:
-    """Write one conversation of a dry run for each model, order of options and sequence of question kinds.
+    """Write one conversation for each combination of model, order of options and sequence of question kinds.
 
     Nothing is sent, and no API key is needed. Each reply is a placeholder without an answer, which counts as wrong. An
     oracle protocol therefore shows how it corrects a wrong answer.

@@ -51,8 +51,8 @@ def repair(folder: Path, dry: bool = False) -> list[Repaired]:
     """Move every line that is not a turn out of the logs of the run in ``folder``; with ``dry``, move nothing.
 
     Return one entry for each log with lines to move. Raise ``InputError`` if the folder is not a run, or if another
-    process writes one of its logs. Logs are repaired in the order of their names, so the logs before the one in use are
-    then already repaired.
+    process writes a log with lines to move. Logs are repaired in the order of their names, so logs with earlier names
+    are already repaired when the error is raised.
     """
     read_run.read_about(folder)
     found = [_repair(path, dry) for path in sorted((folder / TURNS).glob("*.jsonl"))]

@@ -23,7 +23,7 @@ Place = tuple[str, int, int]
 
 
 class Answerers:
-    """Counts of the model names that the server reports in its replies to the turns of one model."""
+    """Counts of the model names that a server reports in its replies to one model's questions."""
 
     def __init__(self, turns: Iterable[Turn] = ()) -> None:
         """Count the names in the given turns."""
@@ -58,7 +58,7 @@ def _named(names: Counter[str]) -> str:
 class ModelProgress:
     """Progress of one model: each item's last state in each conversation, the cost so far, and the reason for a stop.
 
-    ``cost_usd`` and ``tokens`` include the turns already in the log; either one is None if a reply's value is unknown.
+    ``cost_usd`` and ``tokens`` include the turns already in the log; a sum is None if one reply's value is unknown.
     ``asked`` counts the turns asked by this command.
     ``set_aside`` counts the lines of the logs that are not turns.
     ``stopped`` says why no more questions are asked, and ``then`` says what the user can do about it.

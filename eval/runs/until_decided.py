@@ -1,9 +1,9 @@
 """Early end of a run: a stopping rule, fixed before the run, is tested after every patient until it decides between two
 models.
 
-Conversations are asked in the order in which the rule counts patients. A model waits while its next patient is at least
-:data:`AHEAD` times the run's concurrency ahead of the last counted patient. The state is stored only in the logs: if a
-run is killed, the next command counts the same patients again.
+Conversations are asked in the order in which the rule counts patients. A model waits while its next patient is too far
+ahead of the last counted patient: at least :data:`AHEAD` times the run's concurrency, in patients. The state is stored
+only in the logs: if a run is killed, the next command counts the same patients again.
 """
 
 from __future__ import annotations

@@ -38,13 +38,13 @@ class AttributeRules:
 
     Areas are divided by the square of the picture's longer side, and distances by this side.
 
-    - ``involved_share``: the share of a region that a component (by the rule ``union``: the lesion) must cover to
-      involve it.
+    - ``involved_share``: the share of a region that must be covered for the region to count as involved: by one
+      component, or with the rule ``union`` by the whole lesion.
     - ``clear_distance``: the least distance of a lesion from a region that is clearly free (rule ``union``).
     - ``lung_share``: the share of a lung that a component (or the lesion) must cover to count for severity and
       comparison.
     - ``severity_cuts``: covered shares of a lung that separate the grades of severity.
-    - ``larger_ratio``: the least ratio of both lungs' covered areas at which one side counts as larger.
+    - ``larger_ratio``: the least ratio of the larger to the smaller covered area at which one side counts as larger.
     """
 
     rule: Literal["component", "union"]
@@ -186,7 +186,7 @@ def _component(part: Part, sides: tuple[str, ...], ground: Ground) -> Component:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Regions and lungs that count as affected by a recipe's rule, with the measures of the case.
+    """Regions and lungs that a recipe's rule counts as affected, with the measures of the case.
 
     - ``involved``: the affected regions in the order of ``REGIONS``.
     - ``filled_most``: involved regions in which every component covers less than the threshold share. A component that

@@ -40,8 +40,8 @@ def draw(
 def draw_apart(
     involved: Sequence[str], clear: Sequence[str], options: int, rng: np.random.Generator
 ) -> tuple[str, ...] | None:
-    """Return names as :func:`draw` does, but never two names of nearly the same place; None if there are too few
-    places.
+    """Return names as :func:`draw` does, but never two names of nearly the same place; None if too few names are
+    left.
 
     Several sets of names are drawn, and one of them is chosen at random. The weights of this choice balance the heights
     and parts of the lung between right and wrong names.

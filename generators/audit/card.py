@@ -247,9 +247,9 @@ def _measures(audit: Audit, names: set[str]) -> list[str]:
     ]
     parts.append(_table(["kind", "items", "unstable", "near a threshold"], rows))
     parts.append(
-        "*Unstable*: masks drawn 3 px of 1,024 larger or smaller give another answer. *Near a threshold*: a number "
-        "that decides the answer is within a tenth of its threshold (within a quarter for a place), or the lesion "
-        "touches a place that counts as free. –: not known."
+        "*Unstable*: masks that are 3 px larger or smaller (in a picture of 1,024 px) give another answer. *Near a "
+        "threshold*: a number that decides the answer is within a tenth of its threshold (within a quarter for a "
+        "location), or the lesion touches a region that counts as free. –: not known."
     )
     return parts
 
@@ -297,7 +297,7 @@ def _power(audit: Audit) -> list[str]:
 
 
 def pooled_words(audit: Audit) -> str:
-    """Return sentences on biases among the four outlines to choose from, which only larger studies can show.
+    """Return sentences on known biases of the four outlines that are too small for a single audit to show.
 
     Returns "" for a benchmark that chexqa did not draw.
     """

@@ -63,8 +63,8 @@ def mass_of_hits(contests: Iterable[HypergeometricTrial]) -> Mass:
 def detectable_hits(mass: Mass, level: float, power: float = POWER) -> float | None:
     """Return the expected hits of the smallest leak that a test at ``level`` finds with probability ``power``.
 
-    ``mass`` is the distribution of the hits by chance. A leak multiplies the odds that a right candidate is picked by
-    the same factor in every contest. The hits then follow Fisher's noncentral hypergeometric distribution, which tilts
+    ``mass`` is the distribution of the hits by chance. A leak is a factor, equal in all contests, that multiplies the
+    odds of picking a right candidate. The hits then follow Fisher's noncentral hypergeometric distribution, which tilts
     the distribution by chance exponentially. Returns None if even the largest number of hits would not be significant.
     """
     tails = np.minimum(1.0, mass[::-1].cumsum()[::-1])
@@ -114,8 +114,8 @@ class BinaryScore(NamedTuple):
 class NullScore(NamedTuple):
     """Distribution of the number of right answers that chance alone gives.
 
-    ``mass`` has the probabilities of 0, 1, 2 … hits. ``least`` is the number of right answers without a hit; each hit
-    adds ``each`` right answers.
+    ``mass`` has the probabilities of 0, 1, 2 … hits. ``least`` is the number of right answers if there is no hit.
+    ``each`` is the number of right answers that a hit adds.
     """
 
     mass: Mass
@@ -126,9 +126,8 @@ class NullScore(NamedTuple):
     def of(cls, contests: Iterable[HypergeometricTrial], answers: int, right: int) -> NullScore:
         """Return the distribution that a score would have by chance alone.
 
-        ``answers`` is the number of answers, and ``right`` the number of right answers. If every candidate is answered
-        yes or no, each hit adds two right answers: a right yes, and a right no to the candidate that is not picked
-        instead.
+        ``answers`` is the number of answers, and ``right`` the number of right answers. With yes/no answers, a hit adds
+        two right answers: the yes for the picked candidate, and the no for a wrong candidate that is then not picked.
         """
         rows = list(contests)
         hits, each = sum(row.hits for row in rows), 1 if answers == sum(row.picked for row in rows) else 2
@@ -208,8 +207,8 @@ def bins(values: Sequence[float | str], parts: Sequence[npt.NDArray[np.intp]]) -
     """Return the bins of a feature's values: a dictionary from name to flags, True for each value in the bin.
 
     Texts, and numbers with few distinct values, have a bin for each of the most frequent values. Numbers also have bins
-    by size, such as halves, quarters and the lowest and highest tenth. Bins by size are made within each of ``parts``
-    (the values of one finding).
+    by size, such as halves, quarters and the lowest and highest tenth. Bins by size are made separately for the indices
+    in each of ``parts``, such as the values of one finding.
     """
     counts = Counter(values)
     few = len(counts) <= _FEW

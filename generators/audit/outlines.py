@@ -1,4 +1,4 @@
-"""Measures of a drawn picture that need no anatomy: the shape of the outline and the places of the points.
+"""Measures of a drawn picture that need no anatomy: the shape of the outline and the positions of the points.
 
 All measures are read from the pictures. A radiograph is grey, so the cyan pixels are the outline. Lengths are fractions
 of the picture's longer side, and areas are fractions of its square, so pictures of all sizes can be compared. A picture

@@ -93,7 +93,7 @@ class Result:
 
     @property
     def excess(self) -> float | None:
-        """Return the excess over chance of the smallest leak that the test finds four times in five.
+        """Return by how much the smallest leak that the test finds four times in five exceeds chance.
 
         Returns None if this leak is not known.
         """

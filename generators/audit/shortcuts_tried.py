@@ -157,8 +157,9 @@ class ItemFeatures:
 class Features:
     """Features of all items, keyed by kind of question.
 
-    ``rows`` has every item in file order, ``choices`` the choices among candidates. For items on points, ``beside`` has
-    the choices among points on the side that can be right, ``edits`` the choices among points that mark an edit.
+    ``rows`` has every item in file order, and ``choices`` each item's candidates. Two fields are for items on points:
+    ``beside`` has the candidates on one side of the outline, separately inside and outside. ``edits`` has each case's
+    points once, and every point that marks an edit counts as right.
     """
 
     rows: dict[str, list[ItemFeatures]]

@@ -26,8 +26,8 @@ _PER_SORT = 4  # wanted edits of each sort; sorts of adding and of removing edit
 _ENOUGH = 12  # with this many edits of both sorts together, the search for the scarcer sort ends
 _AROUND = 16  # pixels of outline on either side of an edit that are measured with the edit; smoothing reaches less far
 EVEN = np.full(4, 0.25)
-# Limits between three grades (about thirds) of the smallest and of the largest difference in area among four pictures,
-# in logarithms.
+# Limits between three grades (about thirds) of two differences, in logarithms: between the two smallest of four areas,
+# and between the smallest and the largest.
 _LEVELS_OF_STEPS = (0.06, 0.08), (0.15, 0.225)
 # For each grade, the intended shares of cases in which the right picture is the smallest of the four, the second, the
 # third, the largest. Many lesions have no room to grow, least of all by large steps, and their smallest picture is
@@ -130,14 +130,14 @@ class EditSets:
     def draw(self, spacing: float, weights: Sequence[float], strict: bool) -> Choice | str:
         """Draw random edits for the suboptimal mask and for the four pictures; return a reason if no draw is possible.
 
-        ``spacing`` is the least distance in pixels between points of the true edits. ``weights`` are the weights of
-        one, two and three true edits; a lesion without room for a number of edits never gets this number. With
+        ``spacing`` is the least distance in pixels between points of the true edits. ``weights`` are the weights with
+        which one, two or three true edits are drawn; a lesion never gets more edits than it has room for. With
         ``strict``, each of the four pictures must differ from the suboptimal mask by a set of edits that could be the
         true set.
 
-        The four pictures combine two sets of errors: neither set, the first, the second, or both. All four are then
-        equally similar to the other three, so similarity does not reveal the right picture. Their order is random. The
-        pictures contain neither the suboptimal mask, which was shown before, nor a mask similar to it.
+        Two sets of errors are drawn. One picture has neither set, one the first, one the second, and one both. All four
+        are then equally similar to the other three, so similarity does not reveal the right picture. Their order is
+        random. The pictures contain neither the suboptimal mask, which was shown before, nor a mask similar to it.
         """
         able = self.able(spacing)
         if not len(able):
@@ -305,13 +305,13 @@ class EditSets:
 
 
 def levels_of_area(changes: Weights, shares: Weights) -> tuple[Numbers, list[Weights]]:
-    """Return two columns of levels, and their intended shares.
+    """Return levels ``(N, 2)`` of N choices of four pictures, and the intended share of each level.
 
-    Each column grades (from 0 to 2) a step between the four areas: the smallest step in the first column, the largest
-    in the second. A level is such a grade together with the right picture's rank by area. ``changes`` ``(N, 3)`` are
-    the logarithms of the wrong pictures' areas over the right picture's area. ``shares`` ``(3, 4)`` are the intended
-    shares of the four ranks in each grade. A guesser can see how large the steps are, so the shares must hold in each
-    grade and not only over all grades.
+    A level combines a grade with the right picture's rank by area among the four pictures. The grade, from 0 to 2, says
+    how large a difference is: in the first column the difference between the two smallest areas, in the second between
+    the smallest and the largest. ``changes`` ``(N, 3)`` are the logarithms of the wrong pictures' areas over the right
+    picture's area. ``shares`` ``(3, 4)`` are the intended shares of the four ranks in each grade. A guesser can see how
+    large the differences are, so the shares must hold in each grade and not only over all grades.
     """
     areas = np.sort(np.pad(changes, ((0, 0), (0, 1))), axis=1)
     ranks = (changes < 0).sum(axis=1)

@@ -107,11 +107,11 @@ def taken(share: float) -> float:
 
 @dataclass(frozen=True)
 class Edit:
-    """One edit: the changed area as a crop, its place and its measures.
+    """One edit: the changed area as a crop, its position and its measures.
 
     ``over`` is True if the edit adds the area, False if it removes the area. ``corner_xy`` is x, y of the crop's first
-    pixel. ``point_xy`` is the deepest place of the changed area (farthest from its border). ``depth`` is the largest
-    distance in pixels that the contour moves. ``share`` is the changed area over the lesion's area.
+    pixel. ``point_xy`` is the pixel of the changed area that is farthest from the area's border. ``depth`` is the
+    largest distance in pixels that the contour moves. ``share`` is the changed area over the lesion's area.
     """
 
     over: bool
@@ -217,8 +217,8 @@ def deepest_xy(area: Mask) -> tuple[int, int]:
 def exact_distance(inside: Mask) -> Field:
     """Return the exact distance of every True pixel to the nearest False pixel; there must be a False pixel.
 
-    The last bits of OpenCV's result depend on the array's place in memory, so they could decide which of several
-    equally deep places comes first. Squared distances are whole numbers below 2^24, which float32 holds exactly, so the
+    The last bits of OpenCV's result depend on the array's address in memory, so they could decide which of several
+    equally deep pixels comes first. Squared distances are whole numbers below 2^24, which float32 holds exactly, so the
     result is rounded to square roots of whole numbers.
     """
     distance = cv2.distanceTransform(inside.view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)

@@ -1,10 +1,10 @@
 """Coloured points of a revision: points that mark a true edit, and other points that look the same.
 
-Each of the other points is about as far from the outline as the deepest place of an edit that could have been true. Its
-place is chosen from many possible places. Each point lies outside the outline with the same probability, independently
-of the other points, so the number of points on a side does not show where the true points are. On each side of the
-outline, a true point is the most isolated point as often as the least isolated, and the farthest from the outline as
-often as the nearest.
+Each of the other points is about as far from the outline as the deepest pixel of an edit that could have been true. Its
+position is chosen from many possible positions. Each point lies outside the outline with the same probability,
+independently of the other points, so the number of points on a side does not show where the true points are. On each
+side of the outline, a true point is the most isolated point as often as the least isolated, and the farthest from the
+outline as often as the nearest.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class PointRules:
     """A recipe's settings for points; distances are divided by the picture's longer side.
 
     ``max`` and ``min`` are the largest and the smallest number of points. ``min_distance`` is the least distance
-    between two points. ``min_clearance`` is the least distance between a point that marks no edit and every edit.
+    between two points. ``min_clearance`` is the least distance between an edit and a point that marks no edit.
     ``palette`` names the colours of the points.
     """
 
@@ -73,7 +73,7 @@ class RankCount(NamedTuple):
 
 @dataclass(frozen=True)
 class Point:
-    """A coloured point. ``edit``: the index of the true edit that it marks; None if it marks no edit."""
+    """A coloured point; ``edit`` is the index of the true edit that the point marks, or None."""
 
     xy: Pixel
     color: str
@@ -191,12 +191,12 @@ def choose(
     own: list[Pixel], places: list[Pixel], together: Flags, inside: Flags, depths: Numbers, wanted: int,
     rng: np.random.Generator,
 ) -> tuple[int, ...]:  # fmt: skip
-    """Choose at random which of the possible ``places`` get a point that marks no edit; return their indices, at least
-    one.
+    """Choose positions at random for the points that mark no edit; return the indices of one or more of ``places``.
 
-    ``own`` are the true points. ``together (N, N)`` is True for two places that can both be shown, and ``wanted`` is
-    the number of points to add. ``inside`` and ``depths`` (distances to the drawn outline in pixels) have an entry for
-    each true point, then one for each place.
+    ``own`` are the positions of the true points, which mark an edit. ``places`` are the possible positions of the other
+    points, and ``wanted`` is the number of other points to add. ``together (N, N)`` is True for two of ``places`` that
+    can both be shown. ``inside`` and ``depths`` have an entry for each true point, then one for each of ``places``:
+    True if it lies inside the outline, and its distance to the drawn outline in pixels.
     """
     xy = np.array([*own, *places], float)
     distances = np.hypot(*(xy[:, None] - xy[None, :]).transpose(2, 0, 1))

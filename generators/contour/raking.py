@@ -23,7 +23,8 @@ def rake(
     all shares can be met at once, the shares of the last columns are met best.
 
     ``shares`` has, for each column, the wanted share of every level; levels that do not occur are left out. ``tilt``
-    ``(N, L)`` has quantities of each row; exponential tilting of the weights brings their weighted means near 0.
+    ``(N, L)`` has L quantities of each row; exponential tilting of the weights brings the quantities' weighted means
+    near 0.
     """
     members = levels[:, None] if levels.ndim == 2 else levels
     # For every column, the share of a row's members at each level, ``(N, levels)``.

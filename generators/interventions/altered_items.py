@@ -37,7 +37,7 @@ class AlteredKey:
     """Key of an altered item.
 
     - ``answer``: the right option numbers, sorted. It is None if the whole lesion is filled in (condition ``target``):
-      nobody knows if the finding can still be seen, so only a change of the answer counts.
+      nobody knows whether the finding can still be seen, so only a change of the answer counts.
     - ``filled_pixels``: the number of filled pixels; 0 for a mirrored picture.
     - ``part``: the filled part: ``all``, ``right``, ``left`` or ``component`` of the lesion, or ``lung`` beside the
       lesion; None for a mirrored picture.
@@ -106,7 +106,7 @@ def named(texts: Iterable[str]) -> tuple[str, ...]:
     """Return the conditions named by a command's options, each once, in the order of :data:`CONDITIONS`.
 
     Each text may hold several names between commas. Raise ``InputError`` for an unknown name. Without a name, the
-    result is the original alone.
+    result is the condition ``original`` alone.
     """
     names = [name.strip() for text in texts for name in text.split(",") if name.strip()]
     for name in names:

@@ -50,7 +50,7 @@ def partial_target(lesion: Mask, lungs: Lungs, asked: Asked) -> PartialTarget | 
     """Return the part of the lesion whose removal changes the most keys; None if no part changes any key clearly.
 
     If the lesion lies in both lungs, a part is all components in one lung; otherwise a part is one component. The rest
-    of the lesion must have a component that the recipe counts.
+    of the lesion must have a component that is large enough for the recipe.
     """
     parts = attribute_keys.parts_of(lesion)
     least = attribute_keys.least_pixels(lesion.shape, asked.rules)

@@ -63,17 +63,18 @@ def split(pool: int, required: int, free: int) -> tuple[int, int]:
 
 
 def spread(rows: list[Candidate], depths: Sequence[float]) -> list[Candidate]:
-    """Return the cases in an order in which the first cases have every depth and every lesion size equally often.
+    """Return the cases ordered so that each group of cases is equally frequent among the first cases.
 
-    Lesion sizes are counted in thirds of the cases: small, medium and large. Without ``depths`` the order is unchanged.
+    A group has the same depth of edits and the same size of lesions. Sizes are small, medium and large: a third of the
+    cases is of each size. A group with few cases is used up first. Without ``depths`` the order is unchanged.
     """
     return rows if not depths else [row for _, _, row in sorted(_ranked(rows, depths), key=lambda one: one[0])]
 
 
 def divided(rows: list[Candidate], depths: Sequence[float]) -> list[Candidate]:
-    """Return the cases in an order in which the first cases have each depth and lesion size as often as all cases.
+    """Return the cases ordered so that each group of cases has the same share among the first cases as among all cases.
 
-    Lesion sizes are counted in thirds of the cases: small, medium and large. Without ``depths`` the order is unchanged.
+    Groups are as in :func:`spread`. Without ``depths`` the order is unchanged.
     """
     return rows if not depths else [row for _, _, row in sorted(_ranked(rows, depths), key=lambda one: one[1])]
 

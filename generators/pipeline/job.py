@@ -125,7 +125,7 @@ def named_job(
 
 
 def job_record(manifest_digest: str, job: GenerationJob) -> Record:
-    """Return the settings that must be equal to continue an interrupted generation."""
+    """Return the settings that must be unchanged when an interrupted generation continues."""
     record: Record = {
         "manifest": manifest_digest,
         "recipes": [benchmark.record_hash(recipe.to_record()) for recipe in job.recipes],
@@ -170,7 +170,7 @@ class Original:
     def of(cls, bench: Benchmark) -> Original:
         """Return the facts about a benchmark.
 
-        Raises ``InputError`` for a benchmark without its key, and for one without questions on outlines.
+        Raises ``InputError`` for a benchmark without its key, and for a benchmark without questions on outlines.
         """
         _, cases = bench.key("freshen")
         findings = {item.case_id: item.finding for item in bench.items if item.task == PERCEPTION}

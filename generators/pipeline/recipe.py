@@ -108,8 +108,8 @@ class PerceptionRecipe:
 class GridRecipe:
     """Settings of the grid task.
 
-    ``hit_share`` is the share of a cell that the lesion must cover to make it a hit. ``plausible_anatomy`` has for each
-    finding the anatomy in which a miss counts as an error of position.
+    ``hit_share`` is the share of a cell that the lesion must cover for the cell to be a hit. ``plausible_anatomy`` has
+    for each finding the anatomy in which a miss counts as an error of position.
     """
 
     name: str

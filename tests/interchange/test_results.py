@@ -161,7 +161,7 @@ def test_an_empty_reply_to_detection_is_wrong_as_in_the_reference_and_said(
     done["chat_history"][0][2] = ""
     path = write_results(tmp_path, {"effusion_p2": done})
     code, _, err = cli("import", "chexpercept-results", path, "--benchmark", bench, "-o", tmp_path / "run")
-    assert (code, "1 empty entry of detection counted as wrong" in err) == (0, True)
+    assert (code, "empty answers to detection questions: 1; they count as wrong" in err) == (0, True)
     states = dict(graded(tmp_path / "run").select("item_id", "state").iter_rows())
     own = {
         item_id.partition("/")[2]: state for item_id, state in states.items() if case_id_of("effusion_p2") in item_id

@@ -209,7 +209,7 @@ def test_like_takes_over_what_is_not_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ("like: lingshu-32B", "has 'like: lingshu-32B', an unknown model.*did you mean 'lingshu-32b'"),
+        ("like: lingshu-32B", "has 'like: lingshu-32B', but there is no such model.*did you mean 'lingshu-32b'"),
         ("litellm: openai/x, domain: medical", r"lacks the field 'access' \(proprietary or open\)"),
         ("litellm: openai/x", r"lacks the fields 'domain' \(general or medical\) and 'access' .*; add what is missing"),
         ("litellm: hosted_vllm/x, domain: medical, access: open", r"\('hosted_vllm/x'\), but its address is missing"),

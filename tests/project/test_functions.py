@@ -133,7 +133,7 @@ def test_a_batch_writes_its_files_and_says_that_they_wait(tiny_benchmark: Path, 
                                batch=tmp_path / "files", **given)  # fmt: skip
 
     with pytest.raises(
-        PendingError, match=r"requests? for results; put the files of results into .*/files/mine/results"
+        PendingError, match=r"requests? without a result; put the files of results into .*/files/mine/results"
     ):
         ask()
     assert list((tmp_path / "files" / "mine").glob("round-001-*.jsonl"))

@@ -200,7 +200,7 @@ def test_the_command_says_what_was_decided_and_another_rule_is_refused(
     code, out, _ = cli("run", "status", tmp_path / "run")
     assert f"decided after {record['patients']} of 90 patients" in " ".join(out.split())
     code, out, _ = cli(*command)
-    assert "baseline/oracle is better on mean" in " ".join(out.split())
+    assert "baseline/oracle is better (score: mean)" in " ".join(out.split())
     code, _, err = cli(*command, "--alpha", "0.01")
     assert code == 2
     assert "--until-decided was" in err

@@ -83,7 +83,7 @@ def _is_in_both(loaded: LoadedCase) -> bool:
 def draw_place_cases(candidates: Iterable[Candidate], recipe: PlacesRecipe, seed: int) -> set[str]:
     """Draw the cases to ask about, and return their ids: all cases with a finding, and some cases without one.
 
-    The recipe gives the number of cases without a finding for each case with it. Cases without a finding share a
+    The recipe gives the number of cases without a finding for each case with a finding. Cases without a finding share a
     radiograph only if all radiographs are in use.
     """
     rows = sorted(candidates, key=lambda row: row.source_case_id)
