@@ -76,7 +76,8 @@ PLAN = click.option(
 )  # fmt: skip
 PROTOCOL = click.option(
     "--protocol", metavar="NAME", type=click.Choice(get_args(Protocol)),
-    help="Protocol of predictions whose lines name no protocol; they are compared with the runs of this protocol.",
+    help="Protocol of predictions whose lines name no protocol; the predictions are compared with the runs of this "
+         "protocol.",
 )  # fmt: skip
 
 

@@ -49,7 +49,7 @@ def import_log(path: Path, benchmark_folder: Path, out: Path, model: str | None 
     metadata = header.eval.metadata or {}
     if ABOUT not in metadata:
         raise InputError(
-            f"{path}: this log is of the task '{header.eval.task}', not of chexqa/benchmark; make one with 'inspect "
+            f"{path}: this log is of the task '{header.eval.task}', not of chexqa/benchmark; make a log with 'inspect "
             "eval chexqa/benchmark -T folder=BENCH'."
         )
     about: Record = metadata[ABOUT]

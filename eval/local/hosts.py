@@ -170,7 +170,7 @@ class ProcessHost:
             self._pipe.send(self._served)
             why = self._received(None)
         except CallError as error:
-            why = f"{self._served.target.who}: {error.text} while it was loaded."
+            why = f"{self._served.target.who}: {error.text} while the model was loaded."
         except (OSError, AttributeError, TypeError, ImportError) as error:
             why = (
                 f"{self._served.target.who}: this object cannot be sent to a worker process ({error}); define it in a "

@@ -169,8 +169,8 @@ class AnswerPlace(NamedTuple):
 def places(text: str, is_read: Callable[[str, int], bool], is_exact: Callable[[str], bool]) -> list[AnswerPlace]:
     """Return the positions of answers, in the order of the text.
 
-    ``is_read`` tests if an answer can be read from a given offset. ``is_exact`` tests if a line consists of an answer
-    only.
+    ``is_read`` tests whether an answer can be read from a given offset. ``is_exact`` tests whether a line consists of
+    an answer only.
     """
     found = {place.value: place for place in _places(text, is_read, is_exact)}
     return [found[value] for value in sorted(found)]

@@ -63,7 +63,7 @@ class Measures:
 
     ``components`` describes each component that is not too small: its number of ``pixels``, the share of every region
     that it covers (``regions``, without zeros), and its number of pixels in each lung (``lungs``). The fields
-    ``regions`` and ``lungs`` beside it have the number of pixels of every region and of every lung.
+    ``regions`` and ``lungs`` of this class have the number of pixels of every region and of every lung.
     """
 
     components: tuple[Component, ...]

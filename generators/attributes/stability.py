@@ -24,7 +24,7 @@ SHRUNK, KEPT, GROWN = VARIANTS = (-1, 0, 1)
 
 
 def noise_radius(shape: tuple[int, ...]) -> int:
-    """Return the disc's radius in pixels for masks of pictures of this shape."""
+    """Return the radius in pixels of the disc that grows or shrinks the masks of a picture of this shape."""
     return max(1, round(NOISE * max(shape)))
 
 
@@ -44,9 +44,10 @@ def variants(mask: Mask, radius: int) -> dict[int, Mask]:
 def stable_attributes(
     lesion: Mask, lungs: Lungs, drawn: Attributes, right: dict[str, tuple[int, ...]], rules: AttributeRules
 ) -> dict[str, bool]:
-    """Return for each kind of question True if the ``right`` options are the same in all nine combinations of masks.
+    """Return for each kind of question True if its ``right`` options are the same for all nine combinations of masks.
 
-    All questions are unstable if a component vanishes, appears, splits or merges.
+    In a combination, the lesion and the lungs are each shrunk, kept or grown. All questions are unstable if a component
+    vanishes, appears, splits or merges.
     """
     radius, least = noise_radius(lesion.shape), attribute_keys.least_pixels(lesion.shape, rules)
     # The window holds the largest masks plus one row of background, since the erosion of the cores must meet

@@ -34,7 +34,7 @@ _MOST_ODDS, _HALVINGS = 30.0, 50  # largest log odds, and number of steps of the
 
 
 class HypergeometricTrial(NamedTuple):
-    """One trial (see the module) and its outcome: ``hits`` of the ``picked`` candidates are right."""
+    """One trial: ``right`` of ``size`` candidates are right, and ``hits`` of the ``picked`` candidates are right."""
 
     size: int
     right: int

@@ -48,8 +48,9 @@ def assign_positions(rights: Mapping[str, tuple[str, str]], seed: int) -> dict[s
 
 
 def with_position(survey: Survey, place: int | None) -> Survey:
-    """Return a survey with the right option of the comparison item moved to position ``place``; the others keep their
-    order.
+    """Return a survey with the right option of the comparison item moved to position ``place``.
+
+    The other options keep their order.
     """
     if place is None or survey.perception is None or survey.perception.attributes is None:
         return survey

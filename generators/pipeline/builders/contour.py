@@ -110,7 +110,7 @@ def _outlines(case: CaseToBuild) -> Outlines | None:
 
 @builds("contour_evaluation")
 def evaluation(case: CaseToBuild, kind: Kind) -> None:
-    """Add the evaluation of the outline if the case has a lesion."""
+    """Add the item that asks for an evaluation of the outline, if the case has a lesion."""
     found = _outlines(case)
     if found is None:
         return
