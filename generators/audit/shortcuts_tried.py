@@ -157,9 +157,8 @@ class ItemFeatures:
 class Features:
     """Features of all items, keyed by kind of question.
 
-    ``rows`` has every item in file order, and ``choices`` each item's candidates. Two fields are for items on points:
-    ``beside`` has the candidates on one side of the outline, separately inside and outside. ``edits`` has each case's
-    points once, and every point that marks an edit counts as right.
+    ``rows`` has every item in file order, ``choices`` each item's candidates. For items on points, ``beside`` has the
+    candidates inside and those outside separately; in ``edits``, all points of a case that mark an edit are right.
     """
 
     rows: dict[str, list[ItemFeatures]]
