@@ -387,7 +387,7 @@ def _record(progress: ModelProgress) -> Record:
 
 
 def decided(decision: Decision) -> str:
-    """Return a sentence that names the better model of a run with a stopping rule, or says that no model is found better."""
+    """Return a sentence that names the model that a stopping rule found better, or says that it did not decide."""
     first, second = decision.rule.models
     found = f"{decision.better} is better" if decision.decided else "it is not decided which model is better"
     many = f"{decision.patients:,} of {plural(decision.of, 'patient')}"
