@@ -1,7 +1,7 @@
 """Pictures of the documentation that show a screen: pages in Chromium, and a spreadsheet in LibreOffice.
 
-``docs/pictures.py`` calls the functions of this module. Each returns pictures by name, made of the cases and the
-benchmark of a demo's folder.
+``docs/pictures.py`` calls the functions of this module. Each function returns pictures keyed by name, made from the
+cases and the benchmark in a demo's folder.
 """
 
 from __future__ import annotations

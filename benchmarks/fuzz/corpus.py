@@ -42,7 +42,7 @@ CASES = 4
 
 
 def drawn(folder: Path, run: Run, server: str) -> None:
-    """Make the stages whose files come from phantoms."""
+    """Make the folders of the corpus whose files come from phantoms."""
     run("synth", "phantoms", "--cases", CASES, "--size", 256)
     run("generate", "phantoms", "-o", "bench")
     run("eval", "bench", "--models", "baseline/oracle,baseline/chance", "-o", "run")
@@ -51,7 +51,7 @@ def drawn(folder: Path, run: Run, server: str) -> None:
 
 
 def made_up(folder: Path, run: Run, server: str) -> None:
-    """Make the stages whose files come from invented data sets and releases.
+    """Make the folders of the corpus whose files come from invented data sets and releases.
 
     ``server`` is the address of a server that answers every question.
     """

@@ -386,7 +386,7 @@ def start() -> tuple[int, int]:
 
 
 def die_with(parent: int) -> None:
-    """Exit if the parent process is gone."""
+    """Wait until the process ``parent`` has ended, then exit."""
     while os.getppid() == parent:
         time.sleep(0.5)
     os._exit(0)

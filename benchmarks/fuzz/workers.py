@@ -48,7 +48,7 @@ class Done(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """A try: its number, kind, change, command lines, and the worst result among them."""
+    """A try: its number, kind of file, change and command lines, and the worst of the commands' results."""
 
     number: int
     kind: str
@@ -275,7 +275,7 @@ def outside(path: Path, folder: Path) -> Path:
 
 
 def heaviness(line: str) -> float:
-    """Return how often a command is run, relative to others; slow commands are run less often."""
+    """Return the relative frequency with which a command line is run: 1, or less if its command is slow."""
     return {"report": 0.1, "audit": 0.1, "generate": 0.3, "grade": 0.4, "compare": 0.4}.get(line.split()[0], 1.0)
 
 
@@ -295,7 +295,7 @@ def copy(source: Path, target: Path) -> None:
 
 
 def mend(folder: Path, changed: Path) -> bool:
-    """Write the changed file's hash into its benchmark, so that loading accepts the file; return False without one."""
+    """Write the hash of a changed file of a benchmark into the benchmark; return False for any other file."""
     from chexqa.files.jsonio import sha256
 
     bench = folder / changed.relative_to(folder).parts[0]

@@ -164,7 +164,7 @@ def drawn(lesion: Lesion, recipe: PerceptionRecipe, seed: int, number: int) -> d
 
 
 def measure(args: argparse.Namespace) -> None:
-    """Write to a file, one item per line, what the audit measures in the pictures of a finished benchmark."""
+    """Write the audit's measures of the outlines in a finished benchmark's pictures to a file, one item per line."""
     bench = benchmark.load(args.bench)
     cases = bench.key("'measure'")[1]
     bench = replace(bench, items=tuple(item for item in bench.items if item.kind == "revision_result"))

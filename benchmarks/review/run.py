@@ -230,7 +230,7 @@ def take_back_pages(bench: Path, sheets: Path) -> None:
 
 
 def use(bench: Path, sheets: Path) -> None:
-    """Time status, agreement and validity of the imported verdicts, and the writing of the next version."""
+    """Run the commands that use the imported verdicts (status, agreement, validity, apply), and print their times."""
     timed("status", "review", "status", sheets)
     timed("agreement", "review", "agreement", bench, sheets)
     timed("validity", "review", "validity", bench, sheets)
@@ -240,7 +240,7 @@ def use(bench: Path, sheets: Path) -> None:
 
 
 def opened_by_chromium(page: Path) -> str:
-    """Open a page in Chromium; return a sentence with the seconds to show the first row, and then the second row."""
+    """Open a page in Chromium; return a sentence with the seconds until the first row is shown, and then the second."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as started:

@@ -1,8 +1,8 @@
-"""Processor time to compute the reward of one reply, and the part of it that reading the reply takes.
+"""Processor time to compute the reward of one reply, and the part of this time that the parser takes.
 
-The replies are those stored for the tests. Each is scored as a reply to an item of the same kind, in a benchmark of
-phantoms. Rewards and parser are timed alternately in nine rounds, and the shortest times count. Their ratio hardly
-depends on the machine. Run it with ``python benchmarks/rewards/run.py``.
+The replies are those stored for the tests. Each reply is scored as a reply to an item of the same kind, in a benchmark
+of phantoms. Rewards and parser are timed alternately in nine rounds, and the shortest times count. The ratio of the two
+times hardly depends on the machine. Run it with ``python benchmarks/rewards/run.py``.
 """
 
 from __future__ import annotations

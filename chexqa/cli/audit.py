@@ -68,8 +68,8 @@ def second_reader(
     """Score another reader's masks on BENCH. The reader drew these masks on a random sample of cases, without seeing
     the masks of BENCH.
 
-    The second reader's masks are used to answer the items of BENCH. In return, new items are made from the second
-    reader's masks, and the masks of BENCH are used to answer the new items. A mask can be a box, but boxes answer grid
+    The second reader's masks are used to answer the items of BENCH. Conversely, new items are made from the second
+    reader's masks, and the masks of BENCH are used to answer these items. A mask can be a box, but boxes answer grid
     items only. An empty mask means that the second reader calls the finding absent.
     """
     from chexqa.contract import benchmark
@@ -99,7 +99,9 @@ def second_reader(
         console().print(f"({PHANTOM_NOTICE})", style="yellow")
     say(
         "'By second': share of the benchmark's items that are answered rightly with the second reader's masks. 'Items "
-        "back': items made from the second reader's masks. 'By first': share of the items back that are answered "
-        "rightly with the benchmark's masks. A model can score higher than these shares, because each item was made "
-        "from only one of the two masks. With ten patients or more, the 95 % interval is under each number."
+        "back': number of items made from the second reader's masks. 'By first': share of these items that are "
+        "answered rightly with the benchmark's masks. 'Mean': mean of both shares. 'Oracle': share of items that have "
+        "a right answer. 'Ties': answers left out, because two pictures fit a mask about equally well. A model can "
+        "score higher than these shares, because each item was made from only one of the two masks. With ten patients "
+        "or more, the 95 % interval is under each number."
     )

@@ -165,8 +165,8 @@ def masks(
     or in --masks. With --label, --masks contains one label map per picture; --label 3=effusion says that pixels of the
     value 3 are an effusion.
 
-    If --anatomy contains masks of a picture, they replace all masks of this picture's lungs and heart that the folders
-    or the table name.
+    If --anatomy has masks of a picture, only these masks of its lungs and heart are used, and not those in the folders
+    or the table.
     """
     terms = Terms(access, license_, source, mask_frame)
     if table is not None:

@@ -294,7 +294,7 @@ def read_log(path: Path) -> Log:
 def scan(file: BinaryIO) -> Iterator[tuple[int, Turn | Line]]:
     """Yield ``(offset of the line's end, turn)`` for every non-blank line of a log.
 
-    For a line that is not a turn, a :class:`Line` takes the turn's place. An incomplete last line is ignored.
+    For a line that is not a turn, a :class:`Line` is yielded instead of a turn. An incomplete last line is ignored.
     """
     most, start = limits.MAX_LINE_CHARACTERS, 0
     for number in itertools.count(1):

@@ -93,7 +93,8 @@ class Samples(NamedTuple):
 
     - ``values``: uint16 ``(H, W)``; the smallest value is 0, and brighter pixels have larger values.
     - ``shades``: for each value, the uint8 grey level that :func:`read_radiograph` shows.
-    - ``low``, ``high``: the values shown as black and as white by the linear window that fits these grey levels best.
+    - ``low``, ``high``: the ends of the linear window that fits these grey levels best: ``low`` is shown as black, and
+      ``high`` as white.
     """
 
     values: npt.NDArray[np.uint16]

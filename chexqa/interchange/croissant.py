@@ -106,8 +106,9 @@ def benchmark_tables() -> list[Table]:
 def describe(
     benchmark: Benchmark, about: DatasetAbout, folder: Path, tables: Iterable[Table], more: Iterable[Record] = ()
 ) -> Record:
-    """Return the metadata of the files in ``folder``; ``more`` has entries for other files in the field
-    ``distribution``.
+    """Return the metadata of the files in ``folder``.
+
+    ``more`` has entries for files that are in no table; they are added to the field ``distribution``.
     """
     rows = list(tables)
     record: Record = {
@@ -140,7 +141,10 @@ def describe(
 
 
 def export_metadata(benchmark: Benchmark, out: Path, about: DatasetAbout) -> None:
-    """Write the metadata of a benchmark's folder to ``out``, which must be in this folder: addresses are relative."""
+    """Write the metadata of a benchmark's folder to ``out``.
+
+    ``out`` must be in this folder, because the metadata name the files by relative paths.
+    """
     if out.absolute().parent != benchmark.folder.absolute():
         raise InputError(
             f"{out}: the metadata name files by relative paths, so they must be in the benchmark's folder; give a path "

@@ -175,7 +175,7 @@ def _write_run(done: Imported, folder: Path) -> None:
 
 
 def page_options(folder: Path) -> str:
-    """Return the option that makes ``review open`` write pages as the export did; empty for a review without pages."""
+    """Return the option with which ``review open`` writes pages like the export; empty if the export wrote no pages."""
     from chexqa.review.columns import PAGES
 
     if not (folder / PAGES).is_dir():

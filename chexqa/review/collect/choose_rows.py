@@ -1,4 +1,4 @@
-"""Choice of the copy of a row that counts, and of the rows that reviewers must correct.
+"""Choice of one copy of each returned row, and of the rows that reviewers must correct.
 
 A row may be returned several times. Rows that could not be read go back to reviewers in a sheet of problems, and a row
 in this sheet replaces the row of the exported sheet. If there are several sheets of problems, the newest counts. Other

@@ -317,7 +317,10 @@ def _is_on(verdict: Verdict, loaded: Benchmark, item_id: str) -> bool:
 
 
 def seen_in(loaded: Benchmark, verdict: Verdict, item_id: str) -> str:
-    """Return the hash of the content that a row on the item ``item_id`` shows in a sheet of the verdict's kind."""
+    """Return the hash of what the item ``item_id`` of ``loaded`` shows in a sheet of the verdict's kind.
+
+    If this hash equals ``verdict.seen``, the verdict is on the same content.
+    """
     item = loaded.item[item_id]
     if verdict.asks_answer:
         return question_seen(item)

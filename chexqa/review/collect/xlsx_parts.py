@@ -177,7 +177,7 @@ class Parts:
 
 @dataclass
 class Workbook:
-    """Workbook without its cells: names and parts of the tabs, and data that cells refer to, such as shared texts."""
+    """Workbook without its cells: each tab's name and part, and data that cells refer to, such as shared texts."""
 
     tabs: list[tuple[str, str]]
     texts: list[str] = field(default_factory=list)

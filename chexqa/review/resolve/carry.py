@@ -21,7 +21,7 @@ from chexqa.review.resolve.mask_hashes import ManifestMasks
 class Left:
     """Verdict that was not carried over, and the reason.
 
-    ``case_id`` is the case's id in the new benchmark or manifest.
+    ``case_id`` is the case's id in the new benchmark or manifest; ``None`` if the case is not in it.
     """
 
     verdict: Verdict

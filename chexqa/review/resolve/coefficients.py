@@ -1,7 +1,7 @@
 """Agreement of raters: percent, Cohen, Fleiss, Krippendorff's alpha, Gwet's AC1, with intervals.
 
-Ordered categories also get kappas with quadratic weights: a difference of two categories costs four times as much as a
-difference of one.
+Ordered categories also get kappas with quadratic weights: a disagreement by two categories counts four times as much as
+a disagreement by one category.
 
 A table of codes is an integer array ``(units, raters)``: categories are ``0 … categories - 1``, and ``MISSING`` marks a
 missing rating. Every coefficient is a formula on sums over units. The sums over all units give the value. The sums over
@@ -75,7 +75,7 @@ _SCALARS = 5
 
 
 def closeness(categories: int) -> Floats:
-    """Return quadratic agreement weights, a square table: 1 for equal categories, 0 between the first and the last."""
+    """Return the quadratic agreement weight of each pair of categories: 1 if they are equal, 0 for first and last."""
     places = np.arange(categories)
     return 1 - ((places[:, None] - places) / max(1, categories - 1)) ** 2
 
@@ -232,7 +232,8 @@ def pooled_kappa(
 ) -> Estimate:
     """Return Cohen's kappa of two ratings of each unit, pooled over scales; undefined without units.
 
-    ``scales``: each unit's scale and its number of categories. Chance agreement is computed within each scale.
+    ``pairs`` has the two ratings of each unit, and ``scales`` the name of its scale with the scale's number of
+    categories. The agreement expected by chance is computed within each scale.
     """
     starts: dict[tuple[str, int], int] = {}
     width = 0

@@ -1,4 +1,4 @@
-"""Agreement of reviewers on their verdicts, given with the proposal in view, and on their answers, given without it.
+"""Agreement of reviewers on verdicts, for which they see the proposal, and on answers, for which they do not see it.
 
 For verdicts, a unit is a row. For answers, a unit is a question with one right answer, or one option of a question with
 several right options. The option "none" is left out, since it follows from the others. An answer to a grid question
@@ -279,7 +279,7 @@ def to_frame(groups: Iterable[Agreement]) -> pd.DataFrame:
 
 
 def write_table(path: Path, groups: Sequence[Agreement], notice: str | None) -> None:
-    """Write the frame of :func:`to_frame` as csv or xlsx, as ``path`` ends, with the text ``notice`` in a column.
+    """Write the frame of :func:`to_frame`, as csv or xlsx by the suffix of ``path``; ``notice`` becomes a column.
 
     Raises ``InputError`` for another suffix.
     """

@@ -32,7 +32,7 @@ KEY = "key"
 
 @dataclass(frozen=True)
 class AgainstKey:
-    """Blind answers of a group against the key; ``kind``, ``finding`` or ``reviewer`` is ``None`` if pooled.
+    """Agreement of a group's blind answers with the key; ``kind``, ``finding`` or ``reviewer`` is ``None`` if pooled.
 
     - ``answers``: the number of answers over all readers.
     - ``share``: the share of answers that are right by the key.
@@ -229,7 +229,7 @@ def to_record(found: Validity) -> dict[str, Any]:
 
 
 def write_table(path: Path, found: Validity, notice: str | None) -> None:
-    """Write a table with a row for each figure as csv or xlsx, as ``path`` ends; the text ``notice`` becomes a column.
+    """Write a table with a row for each figure, as csv or xlsx by the suffix of ``path``; ``notice`` becomes a column.
 
     Columns: ``figure, kind, finding, reviewer, answers, patients, value, low, high``. Raises ``InputError`` for another
     suffix.

@@ -37,7 +37,7 @@ def questions(
     :func:`answers_in`.
     """
     if (path / MANIFEST).is_file() or path.suffix == ".jsonl":
-        raise InputError(f"{path}: holds cases, not questions; give --what masks, or a benchmark of 'chexqa generate'.")
+        raise InputError(f"{path}: contains cases, not questions; give --what masks, or name a benchmark's folder.")
     bench = benchmark.load(path)
     bench.key("'chexqa review export'")
     told = answers_in(bench, runs)
