@@ -82,7 +82,7 @@ _NO_KEY = "Or ask the baselines, which need neither key nor server: --models bas
 @click.option("--confidence", is_flag=True, help="Ask for a confidence in percent after every answer.")
 @click.option("--may-abstain", is_flag=True, help="Let the model abstain; an abstention counts as not right.")
 @click.option("--logprobs", is_flag=True,
-              help="Request log-probabilities of the reply's tokens, a further estimate of confidence.")  # fmt: skip
+              help="Request log-probabilities of the reply's tokens; they give another confidence.")  # fmt: skip
 @click.option("--stress", metavar="all|noise,wording,…",
               help="Ask each question once more, changed in one way: a degraded radiograph, other words, or a false "
               "history.")  # fmt: skip

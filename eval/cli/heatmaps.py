@@ -25,7 +25,7 @@ def heatmaps() -> None:
     epilog="Example: chexqa heatmaps make bench --maker biomedclip --weights biomedclip -o biomedclip-maps"
 )
 @click.argument("cases", metavar="BENCH|CASES", type=_PATH)
-@click.option("--maker", "name", required=True, metavar="NAME", help="A model or family; 'heatmaps makers' lists them.")
+@click.option("--maker", "name", required=True, metavar="NAME", help="A model or family that 'heatmaps makers' lists.")
 @click.option("--weights", metavar="DIR", type=_PATH, help="Folder with the model's weights; nothing is downloaded.")
 @click.option("--plugin", "plugins", multiple=True, metavar="PLUGIN",
               help="A Python file, module or installed plugin that registers map makers.")  # fmt: skip

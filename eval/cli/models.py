@@ -189,7 +189,7 @@ def serve(name: str, models_file: Path | None, port: int, gpus: int | None, thin
     """
     known = registry.load(models_file)
     if name not in known:
-        raise InputError(f"there is no model '{name}'{suggest(name, known)}; 'chexqa models' lists them.")
+        raise InputError(f"there is no model '{name}'{suggest(name, known)}; 'chexqa models' lists the models.")
     model = known[name]
     say(vllm.for_shell(vllm.command(model, port, gpus, thinking)))
     if model.endpoint_variable:

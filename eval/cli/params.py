@@ -114,7 +114,7 @@ def select(
     if names is None and model_id is None:
         if api_base is not None:
             raise InputError("--api-base needs a model; give --model-id NAME, the model's name on the server.")
-        raise InputError("no model is named; give --models A,B or --models all ('chexqa models' lists them).")
+        raise InputError("no model is named; give --models A,B or --models all ('chexqa models' lists the models).")
     if provider_protocol and api_base is None:
         raise InputError(
             "--provider-protocol applies only to a server at --api-base; give --api-base, or leave out "

@@ -133,8 +133,8 @@ def family_named(name: str, others: Iterable[str] = ()) -> Family:
     if name not in FAMILIES:
         known = [*FAMILIES, *others]
         raise InputError(
-            f"there is no map maker '{name}'{suggest(name, known)}; 'chexqa heatmaps makers' lists them, and --plugin "
-            "adds your own."
+            f"there is no map maker '{name}'{suggest(name, known)}; 'chexqa heatmaps makers' lists the makers, and "
+            "--plugin adds your own."
         )
     return FAMILIES[name]
 

@@ -77,7 +77,7 @@ def _model(run: Run, name: str) -> Iterator[Entry]:
     lacks = [
         "the version that the server used" if not served else None,
         "the dates" if not days else None,
-        "the maker, the end of its training data, and whether it could use the web",
+        "the maker, the last date of its training data, and whether it could use the web",
     ]
     yield Entry(MI_CLEAR[0], f"{name}: {about['litellm']} {where}{said}{when}", ", ".join(filter(None, lacks)))
 

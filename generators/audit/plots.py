@@ -143,7 +143,7 @@ def _grid(audit: Audit) -> Figure | None:
     shown = axes.imshow(table, cmap="cividis")
     axes.set_xticks(range(GRID_SIZE), list(columns))
     axes.set_yticks(range(GRID_SIZE), [str(row) for row in range(1, GRID_SIZE + 1)])
-    axes.set_title(f"Items in which a cell is a hit ({hits['no cell']} have none)", loc="left")
+    axes.set_title(f"Items in which a cell is a hit ({hits['no cell']} items have no hit)", loc="left")
     figure.colorbar(shown, ax=axes, label="items")
     return figure
 

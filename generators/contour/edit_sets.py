@@ -66,9 +66,8 @@ def draw_edits(sampler: EditSampler, modest: bool) -> list[Drawn]:
     """Draw random edits along the outline, as many as fit.
 
     The edits are large and small, or with ``modest`` only small. Half of the edits add an area and half remove an area.
-    In each half, the edits that make the outline more compact are as many as those that make it less compact. With
-    edits of only one sort, the unchanged outline would stand out as the smoothest or the most ragged of all. Two edits
-    may overlap.
+    In each half, as many edits make the outline more compact as make it less compact. With edits of only one sort, the
+    unchanged outline would stand out as the smoothest or the most ragged of all. Two edits may overlap.
     """
     whole = _length(sampler.mask)
     found: list[Drawn] = []

@@ -60,7 +60,7 @@ class WorkerConfig:
 
 
 class TaskRunner:
-    """Workers in use; ``stack`` closes their executors."""
+    """Runner of tasks on workers; ``stack`` closes the workers' executors at the end."""
 
     def __init__(self, workers: WorkerConfig, stack: ExitStack) -> None:
         self._config, self._stack = workers, stack
