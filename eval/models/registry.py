@@ -239,8 +239,8 @@ def choose(
             known = [*models, *{one.group for one in models.values() if one.group}]
             raise InputError(
                 f"there is no model '{name}'{suggest(name, known)}; 'chexqa models' lists the models. Name an "
-                "unregistered model as provider/model, give its server's address as --api-base, or name your own list with "
-                "--models-file."
+                "unregistered model as provider/model, give its server's address as --api-base, or name your own list "
+                "with --models-file."
             )
     if not chosen:
         raise InputError("no model is named; give names such as 'gpt-5.4,lingshu-32b', or 'all'.")
