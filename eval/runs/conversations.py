@@ -68,8 +68,8 @@ def talks(conversations: Iterable[Conversation], modifiers: option_order.Modifie
 class ConversationWorker:
     """Open conversations of one model, shared by several concurrent tasks.
 
-    An overflow means that the endpoint calls a question too long for the model. If it calls every question too long,
-    the settings are wrong. Overflows before the model's first answer are therefore not logged at once. When the model
+    An overflow is a question that the endpoint rejects as too long for the model. If it rejects every question in this
+    way, the settings are wrong. Overflows before the model's first answer are therefore not logged at once. When the model
     answers another question, they are logged as overflows, which is a final state. If the model never answers, they are
     logged as errors, and the same command asks their questions again.
     """

@@ -39,7 +39,7 @@ class AttributeRules:
     Areas are divided by the square of the picture's longer side, and distances by this side.
 
     - ``involved_share``: the share of a region that must be covered for the region to count as involved: by one
-      component, or with the rule ``union`` by the whole lesion.
+      component or, with the rule ``union``, by the whole lesion.
     - ``clear_distance``: the least distance of a lesion from a region that is clearly free (rule ``union``).
     - ``lung_share``: the share of a lung that a component (or the lesion) must cover to count for severity and
       comparison.

@@ -235,10 +235,11 @@ class EditSets:
         return np.concatenate(trues), np.concatenate(own)
 
     def of_true(self, trues: Numbers) -> Numbers:
-        """Return levels ``(N, M, 4)`` of the sets with the indices ``trues`` ``(N, M)``.
+        """Return levels ``(N, M, 4)`` of sets of true edits.
 
-        The first of the four columns is the number of edits minus 1. The others grade the changes of area, length and
-        compactness: 0 for a large decrease, 1 for a small decrease, 2 for a small increase, 3 for a large increase.
+        ``trues`` ``(N, M)`` has the indices of M sets for each of N choices of pictures. The first of the four columns
+        is the number of edits minus 1. The others grade the changes of area, length and compactness: 0 for a large
+        decrease, 1 for a small decrease, 2 for a small increase, 3 for a large increase.
         """
         sizes = np.array([len(errors) - 1 for errors in self.sets])[trues]
         changes = self.changes[trues]

@@ -65,8 +65,8 @@ def split(pool: int, required: int, free: int) -> tuple[int, int]:
 def spread(rows: list[Candidate], depths: Sequence[float]) -> list[Candidate]:
     """Return the cases ordered so that each group of cases is equally frequent among the first cases.
 
-    A group has the same depth of edits and the same size of lesions. Sizes are small, medium and large: a third of the
-    cases is of each size. A group with few cases is used up first. Without ``depths`` the order is unchanged.
+    The cases of a group have the same depth of edits and the same lesion size: small, medium or large. A third of the
+    cases has each size. A group with few cases is used up first. Without ``depths`` the order is unchanged.
     """
     return rows if not depths else [row for _, _, row in sorted(_ranked(rows, depths), key=lambda one: one[0])]
 

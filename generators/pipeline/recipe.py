@@ -138,8 +138,9 @@ class GridRecipe:
 class PlacesRecipe:
     """Settings of questions on places.
 
-    ``absent_per_present``: number of cases without the finding for each case with it. ``diffuse``: findings for which
-    no box is asked. ``diffuse_in_both_lungs``: findings for which no box is asked if the mask lies in both lungs.
+    ``absent_per_present``: number of cases without the finding for each case with the finding. ``diffuse``: findings
+    for which no box is asked. ``diffuse_in_both_lungs``: findings for which no box is asked if the mask lies in both
+    lungs.
     ``heart``: findings of the heart; their questions ask for the heart's width and count in no headline figure.
     """
 
