@@ -69,7 +69,7 @@ class ConversationWorker:
     """Open conversations of one model, shared by several concurrent tasks.
 
     An overflow is a question that the endpoint rejects as too long for the model. If it rejects every question in this
-    way, the settings are wrong. Overflows before the model's first answer are therefore not logged at once. When the model
+    way, the settings are wrong. So overflows before the model's first answer are not logged at once. When the model
     answers another question, they are logged as overflows, which is a final state. If the model never answers, they are
     logged as errors, and the same command asks their questions again.
     """
