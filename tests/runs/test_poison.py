@@ -594,7 +594,7 @@ def test_a_turn_that_names_options_its_item_lacks_is_named(run: Path, cli: Cli, 
     path.write_bytes(b"".join(lines))
     code, _, err = cli("grade", run)
     assert code == 2
-    assert "names options which the item does not have" in err
+    assert "with options that this item does not have" in err
 
 
 @pytest.mark.parametrize(
