@@ -41,8 +41,11 @@ SMALLEST, CELLS = 0.1, 128
 
 
 def chance(skill: float, rank: int, lesions: int) -> float:
-    """Return the probability of pointing at a lesion; ``rank`` is the lesion's rank by size, from 0 (smallest)."""
-    return skill * (SMALLEST + (1 - SMALLEST) * rank / max(1, lesions - 1))
+    """Return the probability of pointing at a lesion; ``rank`` is the lesion's rank by size, from 0 (smallest).
+
+    The only lesion of a finding counts as its largest.
+    """
+    return skill * (SMALLEST + (1 - SMALLEST) * rank / (lesions - 1) if lesions > 1 else 1)
 
 
 class Lesion(NamedTuple):

@@ -1,6 +1,7 @@
 """A complete study of map makers: recognition, thresholds chosen on other patients, lesion size and training domain.
 
-The page ``maps.html`` has three questions, each with a plot and a table. The tables are also CSV files beside the page.
+The page ``maps.html`` has the mean grades of all models, and three questions, each with a plot and a table. The tables
+are also CSV files beside the page.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _CSS = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:90rem;margin:2rem auto;padding:0 1rem;color:#14202b;"
     "background:#fff}p{max-width:75ch}table{border-collapse:collapse;font-size:.85rem}th,td{padding:.2rem .6rem;"
     "text-align:right;border-bottom:1px solid #d5dbe1;white-space:nowrap}thead th{white-space:normal;"
-    "vertical-align:bottom}th:first-child,td:first-child{text-align:left;position:sticky;left:0;background:#fff}"
+    "vertical-align:bottom}.text{text-align:left}th:first-child,td:first-child{position:sticky;left:0;background:#fff}"
     ".scroll{overflow-x:auto}.notice{background:#fff3cd;padding:.4rem .8rem}svg{max-width:100%;height:auto}"
     "@page{size:A4 landscape;margin:11mm}@media print{.scroll{overflow:visible}table{font-size:6pt}"
     "th,td{padding:1px 2px}svg{max-height:85mm}tr,svg{break-inside:avoid}h2{break-after:avoid}}"
@@ -162,6 +163,7 @@ def write(folder: Path, made: Study, table: pl.DataFrame, truth: Truth) -> list[
     """Write the tables of a study, its plots and its page into ``folder``; return the paths."""
     notice = PHANTOM_NOTICE if truth.is_phantom else None
     tables = {name: frame for name, frame in made._asdict().items() if name != "scores"}
+    means = table.filter(pl.col("finding") == recognition.MACRO).select(_MEANS)
     files = {f"{name}.csv": csv_bytes(tidy(frame), notice) for name, frame in tables.items()}
     plots = {
         "lesion_size": _sizes(made.lesion_size),
@@ -170,7 +172,7 @@ def write(folder: Path, made: Study, table: pl.DataFrame, truth: Truth) -> list[
     }
     drawn = {name: _svg(figure) for name, figure in plots.items() if figure is not None}
     files |= {f"{name}.svg": svg for name, svg in drawn.items()}
-    files[PAGE] = _page(made, drawn, notice, truth.label).encode()
+    files[PAGE] = _page(tables, means, drawn, notice, truth.label).encode()
     write_all(folder, files.items())
     return [folder / name for name in files]
 
@@ -181,7 +183,7 @@ def _sizes(table: pl.DataFrame) -> Figure | None:
         own = table.filter((pl.col("model") == model) & pl.col("size").is_in(conclusions.THIRDS))
         heights = own["pointing"].to_list()
         if None not in heights and heights:
-            axes.plot(range(len(heights)), heights, label=_plain(model), **_look(place))
+            axes.plot(range(len(heights)), heights, label=_plain(model), clip_on=False, **_look(place))
     axes.set_xticks(range(3), ["small lesions", "medium", "large"])
     axes.set_ylabel("pointing game, mean of findings")
     return _finished(figure, axes)
@@ -194,12 +196,13 @@ def _domains(table: pl.DataFrame, made: Study) -> Figure | None:
     for place, row in enumerate(made.domains.to_dicts()):
         ends = [row["pointing"], row["pointing_least"], row["pointing_greatest"]]
         if None not in ends:
-            axes.plot([place, place], ends[1:], color=_COLOURS[place], linewidth=2)
+            axes.plot([place, place], ends[1:], color=_COLOURS[place], linewidth=2, clip_on=False)
             axes.plot(
                 [place],
                 ends[:1],
                 _MARKS[place],
                 color=_COLOURS[place],
+                clip_on=False,
                 label=f"{plural(row['models'], 'model')}, {row['domain']}",
             )
     axes.set_xticks(range(made.domains.height), made.domains["domain"].to_list())
@@ -214,7 +217,9 @@ def _pairs(table: pl.DataFrame, made: Study) -> Figure | None:
     )
     points = both.filter(pl.col("finding") != recognition.MACRO).drop_nulls()
     for place, ((model,), own) in enumerate(points.group_by("model", maintain_order=True)):
-        axes.scatter(own["recognition_auc"], own["pointing"], label=_plain(str(model)), s=22, **_look(place))
+        axes.scatter(
+            own["recognition_auc"], own["pointing"], label=_plain(str(model)), s=22, clip_on=False, **_look(place)
+        )
     axes.set_xlabel("recognition: area under the ROC curve")
     axes.set_ylabel("pointing game; each mark is a finding")
     return _finished(figure, axes)
@@ -254,7 +259,15 @@ def _svg(figure: Figure) -> bytes:
     return out.getvalue()
 
 
+# The columns of the page's first table.
+_MEANS = ["model", "targets", *(f"{name}{end}" for name in ("pointing", "pointing_15px", "grid_hit", "iou_otsu", "auc")
+                                for end in ("", "_low", "_high")), "cnr"]  # fmt: skip
 _PARTS = (
+    (
+        "heatmaps",
+        "Where do the maps point?",
+        "Each number is the unweighted mean over findings.",
+    ),
     (
         "lesion_size",
         "Are small lesions localized worse?",
@@ -278,16 +291,16 @@ _PARTS = (
 )  # fmt: skip
 
 
-def _page(made: Study, drawn: Mapping[str, bytes], notice: str | None, label: str) -> str:
+def _page(
+    tables: Mapping[str, pl.DataFrame], means: pl.DataFrame, drawn: Mapping[str, bytes], notice: str | None, label: str
+) -> str:
     told = f'<p class="notice">{html.escape(notice)}</p>' if notice else ""
     parts = []
     for name, title, text in _PARTS:
         svg = drawn[name].decode() if name in drawn else ""
         plot = svg[svg.index("<svg") :] if svg else ""
-        table = _table(getattr(made, name))
-        parts.append(
-            f'<section id="{name}"><h2>{title}</h2><p>{text}</p>{plot}<div class="scroll">{table}</div></section>'
-        )
+        table = _table(means if name == "heatmaps" else tables[name], f"{name}.csv")
+        parts.append(f'<section id="{name}"><h2>{title}</h2><p>{text}</p>{plot}{table}</section>')
     head = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
         'content="width=device-width, initial-scale=1"><meta http-equiv="Content-Security-Policy" '
@@ -297,11 +310,27 @@ def _page(made: Study, drawn: Mapping[str, bytes], notice: str | None, label: st
     return f"{head}{''.join(parts)}</body></html>\n"
 
 
-def _table(frame: pl.DataFrame) -> str:
-    heads = "".join(f'<th scope="col" title="{html.escape(meaning(name))}">{html.escape(name.replace("_", " "))}</th>'
-                    for name in frame.columns)  # fmt: skip
-    rows = "".join(f"<tr>{''.join(f'<td>{_cell(value)}</td>' for value in row)}</tr>" for row in frame.iter_rows())
-    return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+def _table(frame: pl.DataFrame, file: str) -> str:
+    """Return a table without the rows and columns that have no number, and a sentence on these rows.
+
+    ``file`` has all rows and columns.
+    """
+    numbers = [name for name, kind in frame.schema.items() if kind == pl.Float64]
+    shown = frame.filter(pl.any_horizontal(pl.col(numbers).is_not_null()))
+    left_out = frame.height - shown.height
+    note = f"<p>{file} has {plural(left_out, 'more row')}, without a number.</p>" if left_out else ""
+    if not shown.height:
+        return note
+    shown = shown.drop(name for name in numbers if shown[name].null_count() == shown.height)
+    style = {name: ' class="text"' if kind == pl.String else "" for name, kind in shown.schema.items()}
+    heads = "".join(f'<th scope="col"{style[name]} title="{html.escape(meaning(name))}">'
+                    f"{html.escape(name.replace('_', ' '))}</th>" for name in shown.columns)  # fmt: skip
+    rows = "".join(
+        f"<tr>{''.join(f'<td{style[name]}>{_cell(value)}</td>' for name, value in row.items())}</tr>"
+        for row in shown.iter_rows(named=True)
+    )
+    table = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+    return f'<div class="scroll">{table}</div>{note}'
 
 
 def _cell(value: object) -> str:

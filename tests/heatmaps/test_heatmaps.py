@@ -546,6 +546,13 @@ def test_the_command_grades_maps_points_and_outlines_together(tmp_path: Path, tr
     table = (out / "heatmaps.csv").read_text()
     assert "'=two" in table
     assert "radiologist points,mean of findings,3,0,0.33" in table
+    first, *others = (out / "maps.html").read_text().split("<section")[1:]
+    assert first.count("<tr>") == 5  # the head, and a row for each model
+    assert '<td class="text">=two</td><td>3</td><td>1.000</td><td>1.000</td>' in first
+    # Each finding has one lesion, so there are no thirds and no intervals: no page of dashes.
+    assert "lesion_size.csv has 16 more rows, without a number" in others[0]
+    assert "<table" not in others[0]
+    assert "low</th>" not in first
 
 
 def test_maps_are_graded_on_a_benchmarks_own_items(handmade: Any, tmp_path: Path, cli: Cli) -> None:
