@@ -103,7 +103,9 @@ def _from_npy(data: bytes, where: str) -> npt.NDArray[Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings about damaged headers and headers of Python 2
             shape, fortran, dtype = _HEADERS[min(version, 2)](stream)
-        if dtype.hasobject or dtype.itemsize * math.prod(shape) != len(data) - stream.tell():
+        if dtype.hasobject:
+            raise ValueError("its values are Python objects, not numbers")
+        if dtype.itemsize * math.prod(shape) != len(data) - stream.tell():
             raise ValueError(f"shape {shape} and type {dtype} do not match its length")
         return np.frombuffer(data, dtype, offset=stream.tell()).reshape(shape, order="F" if fortran else "C")
     except _DAMAGED as error:

@@ -11,6 +11,7 @@ import pytest
 import chexqa
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.findings import FINDINGS
+from chexqa.eval.heatmaps.targets import of_benchmark
 from chexqa.eval.map_makers.cases_to_map import read_cases
 from chexqa.eval.place_results.one_cell import MACRO
 from chexqa.eval.places.target import target_of
@@ -65,7 +66,9 @@ def test_an_unproved_coordinate_system_has_no_hits(bench: Benchmark, tmp_path: P
         pl.col("kind") != "grid_cell").height > 0  # fmt: skip
 
 
-def test_pictures_of_test_markers_get_no_map(bench: Benchmark) -> None:
+def test_pictures_of_test_markers_get_no_map_and_are_not_graded(bench: Benchmark) -> None:
+    truth = of_benchmark(bench.folder)
+    assert {target.finding for target in truth.targets + truth.absent} == {"effusion", "opacity"}
     cases = read_cases(bench.folder).cases
     assert {case.finding for case in cases} == {"effusion", "opacity"}
     assert len(cases) == len({item.case_id for item in bench.items if item.finding in FINDINGS})
