@@ -642,6 +642,24 @@ def further(report: Path) -> str:
     return f"{before}{begin}{script_json(data)}{end}{after}"
 
 
+# The number of names in a plane of 14 models with similar numbers, and the names that meet another name or a mark.
+NAMES_THAT_MEET = """() => {
+  const at = (value) => ({ value, low: value - 0.1, high: value + 0.1 }), scale = { name: "", from: 0, to: 1 };
+  const points = [...Array(14).keys()].map((place) => ({ label: `a model of the family ${place}`, role: "model",
+    verdict: "undecided", lines: [], x: at(0.9 - 0.015 * (place % 5)), y: at(0.5 + 0.02 * (place % 3)) }));
+  const plane = plots.plane({ title: "", points, across: scale, up: scale });
+  document.getElementById("report").append(plane);
+  const nodes = (kind) => [...plane.querySelectorAll(`.mark ${kind}`)], names = nodes(".name");
+  const box = (node) => node.getBoundingClientRect(), across = (one, other) => one.left < other.right;
+  const down = (one, other) => one.top < other.bottom - 2;
+  const meet = (one, other) => across(one, other) && across(other, one) && down(one, other) && down(other, one);
+  const wrong = names.filter((name) => [...names, ...nodes(".point")].some(
+    (other) => other !== name && meet(box(name), box(other))));
+  plane.remove();
+  return [names.length, wrong.map((name) => name.textContent)];
+}"""
+
+
 def test_places_abstentions_and_what_answers_depend_on_are_drawn(shared: Tab, report: Path, tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text(further(report))
     page = shared.page.context.new_page()
@@ -676,6 +694,10 @@ def test_places_abstentions_and_what_answers_depend_on_are_drawn(shared: Tab, re
     for width in SCREENS:
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate(LAYOUT) == []
+    assert marks("grounding")[0].startswith("good: net grounding, points 50.0 [−20.0, 90.0], detection right, % 90.0.")
+    for width in SCREENS:
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate(NAMES_THAT_MEET) == [14, []]
     assert complaints == []
     page.close()
 

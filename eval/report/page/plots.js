@@ -114,6 +114,62 @@ const plots = (() => {
     return make("div", { class: `${isWide ? "panel wide" : "panel"} cells` }, isCut ? make("p", { class: "pale small sideways" }, "More columns to the right: the plot scrolls sideways →") : "", whole);
   }
 
+  // Marks of verdicts: filled if the answers follow the lesion, a cross if they do not, hollow if undecided.
+  const VERDICTS = { "uses the lesion": ["M0-6L6 5H-6Z", ""], "not shown to use it": ["M-5-5L5 5M-5 5L5-5", "cross"], undecided: [SHAPES.model, "hollow"] };
+
+  // A plane with a mark for each model, intervals in both directions and names that do not overlap. ``points``: label, x, y (each
+  // a row of ``value``, ``low``, ``high``), verdict, role, lines, choice. ``across`` and ``up``: name, from, to; ``marks``: [value, name] of
+  // lines at a height.
+  function plane({ title: title_, points, across, up, marks = [] }) {
+    if (!points.length) return null;
+    const isNarrow = report.narrow.matches, width = isNarrow ? 390 : 620, height = isNarrow ? 400 : 420, left = 44, top = 44, right = width - 14, bottom = height - 40;
+    const x = (value) => left + ((right - left) * (value - across.from)) / (across.to - across.from), y = (value) => bottom - ((bottom - top) * (value - up.from)) / (up.to - up.from);
+    const parts = [title(title_, width), write(4, 31, `↑ ${up.name}`, { class: "tick" }), write(right, height - 6, `${across.name} →`, { class: "tick end" })];
+    for (const value of ticks(across.from, across.to)) parts.push(draw("line", { x1: x(value), x2: x(value), y1: top, y2: bottom, class: "grid" }), write(x(value), bottom + 15, axis(value, "share"), { class: "tick middle" }));
+    for (const value of ticks(up.from, up.to)) parts.push(draw("line", { x1: left, x2: right, y1: y(value), y2: y(value), class: "grid" }), write(left - 6, y(value) + 4, axis(value, "share"), { class: "tick end" }));
+    const taken = [];
+    for (const [value, name] of marks) {
+      parts.push(draw("line", { x1: left, x2: right, y1: y(value), y2: y(value), class: "chance" }), write(left + 3, y(value) - 4, name, { class: "tick" }));
+      ruler.font = `400 11px system-ui, "Segoe UI", "DejaVu Sans", sans-serif`;
+      taken.push([left, y(value) - 15, left + 6 + ruler.measureText(name).width, y(value)]);
+    }
+    const places = points.map((one) => ({ ...one, at: [x(one.x.value), y(one.y.value)] }));
+    const lines = places.flatMap(({ at: [h, v], x: { low, high }, y: { low: least, high: most } }) => [known(low) ? [x(low), v - 1, x(high), v + 1] : null, known(least) ? [h - 1, y(most), h + 1, y(least)] : null]).filter(Boolean);
+    taken.push(...places.map(({ at: [h, v] }) => [h - 8, v - 8, h + 8, v + 8]));
+    for (const one of places) {
+      const [h, v] = one.at, [shape, look] = VERDICTS[one.verdict] ?? VERDICTS.undecided;
+      const cross = [known(one.x.low) ? draw("line", { x1: x(one.x.low), x2: x(one.x.high), y1: v, y2: v, class: `whisker ${one.role}` }) : null, known(one.y.low) ? draw("line", { x1: h, x2: h, y1: y(one.y.low), y2: y(one.y.high), class: `whisker ${one.role}` }) : null].filter(Boolean);
+      const label = besides(one.label, one.at, isNarrow ? 130 : 190, [left, top, right, bottom], taken, lines);
+      parts.push(mark(`${one.label}: ${up.name} ${number(one.y.value)} ${interval(one.y.low, one.y.high)}, ${across.name} ${number(one.x.value)} ${interval(one.x.low, one.x.high)}`.trim(), one.lines, one.choice,
+        draw("circle", { cx: h, cy: v, r: 10, class: "hit" }), ...cross, draw("path", { d: shape, transform: `translate(${h} ${v})`, class: `point ${one.role} ${look}` }), ...label));
+    }
+    const shown = Object.entries(VERDICTS).filter(([name]) => points.some((one) => one.verdict === name));
+    const legend = make("ul", { class: "key" }, ...shown.map(([name, [shape, look]]) => make("li", {}, draw("svg", { viewBox: "-7 -7 14 14", class: "patch", "aria-hidden": "true" }, draw("path", { d: shape, class: `point ${look}` })), name)));
+    return make("div", { class: "panel wide plane" }, legend, svg(width, height, title_, ...parts));
+  }
+  const known = (value) => value !== null && value !== undefined;
+  const meet = (one, other) => one[0] < other[2] && other[0] < one[2] && one[1] < other[3] && other[1] < one[3];
+  // A name beside a place of a plot, at most ``room`` wide and with a line to the place if it is far away. It lies inside the box
+  // [left, top, right, bottom], off all boxes of ``taken``, to which it is added, and where few boxes of ``lines`` run.
+  function besides(text, [h, v], room, [left, top, right, bottom], taken, lines = []) {
+    const name = fit(text, room), wide = ruler.measureText(name).width + 4;
+    let best = null, least = Infinity;
+    for (let away = 9; away < 260; away = away * 1.25 + 3) {
+      for (let turn = 0; turn < 16; turn += 1) {
+        const across = Math.cos((Math.PI * turn) / 8), start = h + away * across - (wide * (1 - across)) / 2, from = v + away * Math.sin((Math.PI * turn) / 8) - 8;
+        const box = [start, from, start + wide, from + 16];
+        if (start < left || box[2] > right || from < top || box[3] > bottom || taken.some((one) => meet(one, box))) continue;
+        const cost = away + 12 * lines.filter((one) => meet(one, box)).length + (turn ? 4 : 0);
+        if (cost < least) [best, least] = [box, cost];
+      }
+      if (least < away) break;
+    }
+    if (!best) return [];
+    taken.push(best);
+    const end = [Math.min(Math.max(h, best[0]), best[2]), Math.min(Math.max(v, best[1]), best[3])], isFar = Math.hypot(end[0] - h, end[1] - v) > 12;
+    return [isFar ? draw("line", { x1: h, y1: v, x2: end[0], y2: end[1], class: "leader" }) : null, write(best[0] + 2, best[3] - 4, name, { class: "name" })];
+  }
+
   // Bars of parts that make up a whole. ``rows``: label and parts [value, name, tone, choice].
   function stacks({ title: title_, rows: shown, label = LABEL, isWide = true }) {
     const width = report.narrow.matches || !isWide ? 390 : 620, height = 26 + 21 * shown.length, parts = [title(title_, width)];
@@ -223,5 +279,5 @@ const plots = (() => {
     return found.length ? `Stage with the largest loss: ${found.map(([name, count]) => `${name} (${report.plural(count, own.length ? "model" : "baseline")})`).join(", ")}.` : "";
   }
 
-  return { figure, dots, scale, heat, stacks, curves, slopes, stops, key, mark, svg, write, fit, title };
+  return { figure, dots, plane, besides, scale, heat, stacks, curves, slopes, stops, key, mark, svg, write, fit, title };
 })();

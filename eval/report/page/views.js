@@ -162,8 +162,13 @@ const views = (() => {
     const list = shown("grounding").filter((row) => row.net_grounding !== null), of = byModel(list), models = order().filter((model) => of.has(model));
     if (!models.length) return [];
     const verdicts = unique(models.map((model) => of.get(model).looks)).filter(Boolean).map((verdict) => `${capital(verdict)}: ${models.filter((model) => of.get(model).looks === verdict).join(", ")}.`);
-    return [verdicts.length ? make("p", {}, verdicts.join(" ")) : null, figure("Accuracy of detection beside net grounding: a model may be right without looking at the lesion.", ...[["accuracy", "detection right, %", 0], ["net_grounding", "net grounding, points", -0.5], ["right_and_grounded", "right and grounded, %", 0]].map(([column, title, from]) =>
-      dots({ title, from, rows: models.map((model) => line(model, of.get(model), column, { condition: "target" }, [`Audited cases: ${number(of.get(model).audited, "count")}; ${of.get(model).looks}`])), marks: [[column === "net_grounding" ? 0 : null, "does not look"]] })))];
+    const told = (model) => [`Audited cases: ${number(of.get(model).audited, "count")}; ${of.get(model).looks}`], choice = { condition: "target" };
+    const ends = (row, column) => ({ value: row[column], low: row[`${column}_low`], high: row[`${column}_high`] });
+    const points = models.map((model) => of.get(model)).filter((row) => row.accuracy !== null).map((row) => ({ label: row.model, role: about(row.model).role, verdict: row.looks, x: ends(row, "accuracy"), y: ends(row, "net_grounding"), lines: told(row.model), choice: { protocol: view.protocol, model: row.model, ...choice } }));
+    const panels = [["net_grounding", "net grounding, points", -0.5], ["right_and_grounded", "right and grounded, %", 0]].map(([column, title, from]) =>
+      dots({ title, from, rows: models.map((model) => line(model, of.get(model), column, choice, told(model))), marks: [[column === "net_grounding" ? 0 : null, "does not look"]] }));
+    return [verdicts.length ? make("p", {}, verdicts.join(" ")) : null, figure("Accuracy of detection against net grounding, with 95 % intervals: a model may be right without looking at the lesion.",
+      plots.plane({ title: "accuracy and net grounding", points, across: { name: "detection right, %", ...scale(list, "accuracy", 0, 1) }, up: { name: "net grounding, points", ...scale(list, "net_grounding", -0.25, 1) }, marks: [[0, "does not look"]] }), ...panels)];
   }
 
   // The curves of one table, a panel for each model and estimate of its confidence.
@@ -213,19 +218,6 @@ const views = (() => {
       rows: order().filter((model) => of.has(model)).map((model) => ({ label: model, parts: used.map((state) => [of.get(model)[state], words(state), STATE_TONES[state], { protocol: view.protocol, model, state }]) })) }))), costs()];
   }
 
-  // Heights of the labels of dots, which are sorted from top to bottom: no label covers another one, and none is below
-  // ``bottom``.
-  function apart(dots, bottom) {
-    const step = 13, heights = dots.map((dot) => dot.top), isBeside = (one, other) => Math.abs(dots[one].left - dots[other].left) < 140;
-    const order = [...dots.keys()];
-    for (const place of order) for (const other of order.slice(0, place)) if (isBeside(place, other)) heights[place] = Math.max(heights[place], heights[other] + step);
-    for (const place of order.reverse()) {
-      heights[place] = Math.min(heights[place], bottom);
-      for (let other = place + 1; other < dots.length; other += 1) if (isBeside(place, other)) heights[place] = Math.min(heights[place], heights[other] - step);
-    }
-    return heights;
-  }
-
   function costs() {
     const overall = byModel(shown("levels").filter((row) => row.level === data.overall)), column = measure();
     const known = shown("costs").filter((row) => row.cost_per_1000_usd > 0 && overall.get(row.model)?.[column] != null);
@@ -236,11 +228,10 @@ const views = (() => {
     for (const share of [0, 0.25, 0.5, 0.75, 1]) parts.push(report.draw("line", { x1: 44, x2: width - 146, y1: y(share), y2: y(share), class: "grid" }), plots.write(38, y(share) + 4, String(100 * share), { class: "tick end" }));
     for (let power = least; power <= most; power += 1) parts.push(plots.write(x(10 ** power), height - 22, `$${10 ** power}`, { class: "tick middle" }));
     const dots = known.map((row) => ({ row, value: overall.get(row.model)[column] })).sort((a, b) => b.value - a.value).map((dot) => ({ ...dot, left: x(dot.row.cost_per_1000_usd), top: y(dot.value) }));
-    const labels = apart(dots, height - 44);
-    for (const [place, { row, value, left, top }] of dots.entries()) {
-      const at = labels[place], isMoved = Math.abs(at - top) > 6;
+    const taken = dots.map(({ left, top }) => [left - 6, top - 6, left + 6, top + 6]);
+    for (const { row, value, left, top } of dots) {
       parts.push(plots.mark(`${row.model}: ${number(value)} % for $${number(row.cost_per_1000_usd, 2)}`, [`$${number(row.cost_usd, 2)} for ${number(row.asked, "count")} questions`], { protocol: view.protocol, model: row.model },
-        isMoved ? report.draw("line", { x1: left, y1: top, x2: left + 15, y2: at, class: "grid" }) : null, report.draw("circle", { cx: left, cy: top, r: 5, class: "point" }), plots.write(left + (isMoved ? 17 : 9), at + 4, plots.fit(row.model, 122), {})));
+        report.draw("circle", { cx: left, cy: top, r: 5, class: "point" }), ...plots.besides(row.model, [left, top], 122, [44, 8, width, height - 40], taken)));
     }
     const unpriced = shown("costs").filter((row) => report.about(row.model).role === "model" && !(row.cost_per_1000_usd > 0)).map((row) => row.model);
     return figure(`Mean of levels (${report.scoreWords()}), %, against dollars for 1,000 questions (each step to the right costs ten times as much).${unpriced.length ? ` Not drawn, because no price is known or it is 0: ${unpriced.join(", ")}.` : ""}`, make("div", { class: "panel wide" }, plots.svg(width, height, "score against price", ...parts)));
