@@ -63,10 +63,10 @@ def grounding_rows(
     counts = cases.group_by(WHO).agg(pl.col("item_id").n_unique().alias("audited"))
     table = table.join(counts, on=list(WHO), how="left", maintain_order="left")
     table = table.with_columns(pl.col("audited").fill_null(0))
-    for more in (_coverage(own, cases), drops):
+    for more in (_coverage(own, cases), published_measures.cgr_answers(pairs), drops):
         table = table.join(more, on=list(WHO), how="left", maintain_order="left")
     rows = table.to_dicts()
-    classes = [published_class(row["cgr"], row["cgr_low"], row["uar"], row["is"]) for row in rows]
+    classes = [published_class(row["cgr"], row["cgr_answers"], row["uar"], row["is"]) for row in rows]
     verdicts = [verdict(*(row[f"net_grounding{end}"] for end in _ENDS)) for row in rows]
     made = table.with_columns(pl.Series("looks", verdicts, pl.String), pl.Series("published_class", classes, pl.String))
     shares = [f"{name}{end}" for name in ("net_grounding", "right_and_grounded", *_RATES) for end in _ENDS]

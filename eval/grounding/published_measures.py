@@ -13,8 +13,9 @@ from chexqa.eval.scoring.intervals import Estimates, Groups, Sample, proportion
 
 UNSTABLE, IGNORES, READS, OTHER = "unstable", "ignores the picture", "uses the picture", "other"
 ONE = pl.repeat(1.0, pl.len())
-NEAR = 0.05  # "about 0" and "about 100 %"
 LEAST_IS, UNSTABLE_IS = 0.90, 0.70
+_EQUAL = 1e-5  # shares that differ by less count as equal
+_TAIL = 0.025  # share of bootstrap samples below the lower end of the published interval
 _LIKE = (*WHO, "repeat", "rotation", "kind", "finding", "view", "sex", "answer")
 
 
@@ -29,8 +30,16 @@ def rate(sample: Sample, rows: pl.DataFrame, value: pl.Expr, binary: bool = True
 
 def cgr(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
     """Return CGR: the share of right yes answers that change when the lesion is filled in."""
-    rows = pairs.filter(pl.col("right") & (pl.col("condition") == "target"))
-    return rate(sample, rows, pl.col("first") != pl.col("second"))
+    return rate(sample, _filled_right(pairs), pl.col("first") != pl.col("second"))
+
+
+def cgr_answers(pairs: pl.DataFrame) -> pl.DataFrame:
+    """Return the number of answers that count in CGR, ``cgr_answers``, for each model and protocol."""
+    return _filled_right(pairs).group_by(WHO).agg(pl.len().alias("cgr_answers"))
+
+
+def _filled_right(pairs: pl.DataFrame) -> pl.DataFrame:
+    return pairs.filter(pl.col("right") & (pl.col("condition") == "target"))
 
 
 def stability(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
@@ -65,19 +74,21 @@ def with_partners(originals: pl.DataFrame) -> pl.DataFrame:
     return counted.filter(pl.col("others") > 0)
 
 
-def published_class(cgr_value: float | None, cgr_low: float | None, uar_value: float | None, is_value: float | None
-                    ) -> str | None:  # fmt: skip
-    """Return the published class of a model, made from CGR, the lower end of CGR's interval, UAR and IS (fractions).
+def published_class(
+    cgr_value: float | None, answers: int | None, uar_value: float | None, is_value: float | None
+) -> str | None:
+    """Return the published class of a model, from CGR, the number of answers in CGR, UAR and IS (shares).
 
-    Return None if CGR, UAR or IS is missing.
+    The rules are those of the published code. A model uses the picture only if the published bootstrap interval of CGR
+    lies above 0: if a bootstrap sample of the answers is rarely without a change. Return None if a number is missing.
 
-    >>> published_class(0.0, 0.0, 1.0, 1.0), published_class(0.4, 0.3, 0.9, 0.95), published_class(0.5, 0.4, 0.6, 0.5)
+    >>> published_class(0.0, 50, 1.0, 1.0), published_class(0.4, 50, 0.9, 0.95), published_class(0.5, 50, 0.6, 0.5)
     ('ignores the picture', 'uses the picture', 'unstable')
     """
-    if cgr_value is None or is_value is None or uar_value is None:
+    if cgr_value is None or answers is None or is_value is None or uar_value is None:
         return None
     if is_value < UNSTABLE_IS:
         return UNSTABLE
-    if cgr_value <= NEAR and min(uar_value, is_value) >= 1 - NEAR:
+    if cgr_value < _EQUAL and min(uar_value, is_value) > 1 - _EQUAL:
         return IGNORES
-    return READS if cgr_low is not None and cgr_low > 0 and is_value >= LEAST_IS else OTHER
+    return READS if (1 - cgr_value) ** answers < _TAIL and is_value >= LEAST_IS else OTHER
