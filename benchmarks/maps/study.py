@@ -14,6 +14,8 @@ import importlib.util
 import os
 import sys
 from pathlib import Path
+from statistics import NormalDist
+from typing import Any
 
 import polars as pl
 from planted import PLANTED, chance
@@ -57,6 +59,16 @@ def random_makers(folder: Path) -> dict[str, Path]:
     return found
 
 
+def found(row: dict[str, Any], name: str, truth: float | None) -> str:
+    """Return an estimate with its interval, the known value, and whether it is in the interval."""
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    if low is None or high is None:
+        text = f"{row[name]:.3f} (too few cases for an interval)"
+        return text if truth is None else f"{text}, known {truth:.3f}"
+    text = f"{row[name]:.3f} ({low:.3f} to {high:.3f})"
+    return text if truth is None else f"{text}, known {truth:.3f}: {'held' if low <= truth <= high else 'NOT held'}"
+
+
 def told(graded: Path) -> None:
     """Print the known effects of each maker beside those that the study found."""
     sizes = pl.read_csv(graded / "lesion_size.csv", comment_prefix="#")
@@ -66,30 +78,24 @@ def told(graded: Path) -> None:
     lesions = rows.filter(pl.col("model") == rows["model"][0]).group_by("finding").len()
     counts = lesions.filter(pl.col("len") >= len(conclusions.THIRDS))["len"]
     for row in gaps.sort("model").to_dicts():
-        name, truth, ends = row["model"], "", [row["pointing_low"], row["pointing_high"]]
-        reach = None if None in ends else ends
+        name, gap, area = row["model"], None, None
         if name in PLANTED:
-            skill, gap = PLANTED[name][1], []
+            _, skill, shift = PLANTED[name]
+            each = []
             for count in counts:
                 chances = [chance(skill, rank, count) for rank in range(count)]
                 thirds = [[one for rank, one in enumerate(chances) if 3 * rank // count == end] for end in (0, 2)]
-                gap.append(sum(thirds[0]) / len(thirds[0]) - sum(thirds[1]) / len(thirds[1]))
-            planted = sum(gap) / len(gap)
-            truth = f"; known difference {planted:+.3f}"
-            if reach:
-                truth += f", {'' if reach[0] <= planted <= reach[1] else 'NOT '}in the interval"
-        auc = known.filter(pl.col("model") == name)["recognition_auc"][0]
-        interval = f"{reach[0]:+.3f} to {reach[1]:+.3f}" if reach else "too few cases for an interval"
-        print(
-            f"{name}: pointing on small lesions minus pointing on large lesions {row['pointing']:+.3f} ({interval})"
-            f"{truth}; AUROC of recognition {auc:.2f}"
-        )
+                each.append(sum(thirds[0]) / len(thirds[0]) - sum(thirds[1]) / len(thirds[1]))
+            gap, area = sum(each) / len(each), NormalDist().cdf(shift / 2**0.5)
+        recognized = known.row(by_predicate=pl.col("model") == name, named=True)
+        print(f"{name}: pointing on small lesions minus pointing on large lesions {found(row, 'pointing', gap)}; AUROC "
+              f"of recognition {found(recognized, 'recognition_auc', area)}")  # fmt: skip
     domains = pl.read_csv(graded / "domains.csv", comment_prefix="#").select(
         "domain", "models", "pointing", "recognition_auc"
     )
     print(domains)
-    found = pl.read_csv(graded / "correlations.csv", comment_prefix="#").filter(pl.col("scope") == "models")
-    print(found.select("scope", "points", "correlation", "least_without_one", "greatest_without_one"))
+    over = pl.read_csv(graded / "correlations.csv", comment_prefix="#").filter(pl.col("scope") == "models")
+    print(over.select("scope", "points", "correlation", "least_without_one", "greatest_without_one"))
 
 
 def main(folder: Path, cases: int) -> None:

@@ -366,3 +366,28 @@ def test_a_finding_without_an_output_and_an_unknown_device_are_told(folder_of: C
         chosen.load("warp", read_prompts(None))
     assert chosen.family.load is not None
     assert Loading(folder_of("clip"), "cpu", read_prompts(None)).device == "cpu"
+
+
+def test_a_symmetric_resnet_sees_half_a_cell_to_the_upper_left_of_its_map(tmp_path: Path) -> None:
+    """Each halving of a ResNet keeps the first of two pixels, so cell i looks at pixel 16 i, not at the cell's middle.
+
+    Published maps have this shift, too. A fault in putting maps back would add to it.
+    """
+    folder, side, count = tiny.local_contrastive(tmp_path, "cosine"), 256, 24
+    state = torch.load(folder / "model.pt")
+    filters = {key: torch.full_like(value, 1 / value[0].numel()) for key, value in state.items()
+               if key.startswith("trunk.") and value.ndim == 4}  # fmt: skip
+    torch.save({**state, **filters}, folder / "model.pt")
+    record = json.loads((folder / "map_model.json").read_text())
+    record["image"] |= {"side": [side, side], "policy": "stretch", "mean": [0.0] * 3, "std": [1.0] * 3}
+    (folder / "map_model.json").write_text(json.dumps(record))
+    random = np.random.default_rng(0)
+    shown, middles = [np.full((side, side), 40, np.uint8)], random.integers(88, side - 88, (count, 2))
+    for row, column in middles:
+        shown.append(shown[0].copy())
+        shown[-1][row - 8 : row + 8, column - 8 : column + 8] = 200
+    blank, *maps = (made[0][0] for made in load("local cosine", folder).batch(shown, [WORDS[:1]] * (count + 1)))
+    change = np.abs(np.stack(maps) - blank)
+    cells = np.arange(16) + 0.5
+    seen = np.stack([change.sum(axis=axis) @ cells / change.sum(axis=(1, 2)) for axis in (2, 1)], axis=1)
+    assert (seen - middles / 16).mean(axis=0) == pytest.approx([0.5 - 0.5 / 16] * 2, abs=0.02)
