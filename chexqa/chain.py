@@ -189,7 +189,7 @@ def evaluate(
 ) -> LoadedRun:
     """Ask models the questions of a benchmark, and return the run; a run that exists in ``out`` is continued.
 
-    ``models`` is one model or a list of models. Each is given as one of these:
+    ``models`` is one model or a list of models. A model is given as one of these:
 
     - a registered name (``gpt-5.4``, ``baseline/chance``);
     - the id of any other model; if its server has an address of its own, give it as ``api_base``;

@@ -2,7 +2,7 @@
 
 A true point marks an error of the shown outline. The outline must expand at a true point outside it, and contract at a
 true point inside it. A case has one, two or three true points in total, and at least one false point. The guesser knows
-how frequent one, two and three true points are. All points of a picture are equally likely to be true. The
+how often a case has one, two and three true points. All points of a picture are equally likely to be true. The
 probabilities are exact.
 """
 

@@ -40,7 +40,7 @@ _TURN: dict[str, Any] = {
 
 
 class LoadedBenchmark(Benchmark):
-    """Benchmark that also returns its items and cases as polars frames."""
+    """A benchmark whose items and cases can also be read as polars frames."""
 
     def items_frame(self) -> pl.DataFrame:
         """Return a row for each item, in the benchmark's order.
@@ -75,7 +75,7 @@ class LoadedBenchmark(Benchmark):
 
 
 class LoadedRun(Run):
-    """Run that also returns its turns (one question and a model's reply) as a polars frame."""
+    """A run whose turns (one question and a model's reply each) can also be read as a polars frame."""
 
     def frame(self) -> pl.DataFrame:
         """Return a row for each turn of the log; ``parsed`` has the option numbers that the model chose."""

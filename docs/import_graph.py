@@ -81,7 +81,9 @@ def package_arrows(graph: Graph) -> Counter[tuple[str, str]]:
 
 
 def svg(arrows: Counter[tuple[str, str]], sizes: Counter[str]) -> str:
-    """Return the picture as SVG: each cell has the number of imports from its row's package to its column's package.
+    """Return the picture of the imports as SVG: a table with one row and one column for each package.
+
+    A cell has the number of times that the row's package imports from the column's package.
 
     ``sizes`` has each package's number of modules, which is shown after the row's name.
     """
@@ -110,7 +112,7 @@ def svg(arrows: Counter[tuple[str, str]], sizes: Counter[str]) -> str:
 
 
 def picture() -> str:
-    """Return the picture of the current source tree."""
+    """Return the picture of the imports in the current source tree, as :func:`svg` draws it."""
     sizes = Counter(package_of(name) for name, path in module_files().items() if path.name != "__init__.py")
     return svg(package_arrows(module_graph()), sizes)
 

@@ -49,7 +49,7 @@ def write(picture: Image.Image, name: str) -> None:
 
 
 def tiles(demo: Path, _: Path) -> dict[str, Image.Image]:
-    """Return a picture for each role (radiograph, outline, points, options, grid): the case's pictures in a row."""
+    """Return one picture for each role (radiograph, outline, …), with the case's pictures of this role side by side."""
     bench = benchmark.load(demo / "bench")
     case_id = contact_sheet.find_case(bench, CASE)
     parts: dict[str, list[Image.Image]] = {}

@@ -40,7 +40,10 @@ PRINTED_DPI = 200
 
 
 def program(package: str, *names: str) -> str:
-    """Return the path of the first of these programs that is installed; end the script if there is none."""
+    """Return the path of the first of the programs ``names`` that is installed.
+
+    If none is installed, end the script with a message that names ``package``.
+    """
     found = next((path for name in names if (path := shutil.which(name))), None)
     if found is None:
         sys.exit(f"The program {names[0]} is not installed, and some pictures need it; install {package}.")

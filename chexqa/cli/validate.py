@@ -51,10 +51,12 @@ _ONLY_IN_KEYS = {"chance", "prior", "evidence"}
 
 @dataclass(frozen=True)
 class FileReport:
-    """Result of a check: ``summary``, a line on the path's format and content, and one sentence for each problem.
+    """Result of a check.
 
-    ``meaning`` says what the problems mean for the user; it is printed after their number. ``remarks`` are lines on
-    content that is allowed, but probably not wanted.
+    - ``summary``: a line on the path's format and content.
+    - ``problems``: one sentence for each problem.
+    - ``meaning``: the consequence of the problems for the user; it is printed after their number.
+    - ``remarks``: lines on content that is allowed, but probably not wanted.
     """
 
     summary: str

@@ -285,7 +285,7 @@ class ZonesEvidence(_RegionEvidence):
     involved: Sequence[str]
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
-        """Return the number of zones, the most covered of the regions that count, and the most covered other region."""
+        """Return the number of zones that count, their most covered regions, and the most covered other region."""
         union = self.union
         involved = sorted(self.involved, key=lambda name: -union[name])
         others = sorted((name for name in union if name not in involved and union[name]), key=lambda name: -union[name])
@@ -313,7 +313,7 @@ class PlacesEvidence(_RegionEvidence):
 
     @classmethod
     def misfit(cls, record: Mapping[str, Any], options: int) -> str | None:
-        """Return an error text if the number of regions is not one less than the number of options, otherwise None."""
+        """Return None if there is one region for each option but the last, otherwise an error text."""
         if "shown" not in record or len(record["shown"]) + 1 == options:
             return None
         return f"evidence of {len(record['shown'])} regions, but {options} options (the last one names no region)"
@@ -328,7 +328,7 @@ class PlacesEvidence(_RegionEvidence):
         return {"region": [self.union.get(name, 0.0) for name in self.shown]}
 
     def is_near(self, margin: float | None = None) -> bool:
-        """Return True if a share is near its threshold, or if the lesion touches a region that is a wrong option."""
+        """Return True if a share is near its threshold, or if the lesion touches both right and wrong options."""
         touched = [name for name in self.shown if self.union.get(name, 0.0) > 0 and name not in self.involved]
         return (bool(self.involved) and bool(touched)) or super().is_near(margin)
 
@@ -365,7 +365,7 @@ class LungsEvidence(_PartsEvidence):
         return "\n".join([*lines, *(f"one area is {ratio:.1f} times the other" for ratio in self.deciding()["larger"])])
 
     def deciding(self) -> dict[str, list[float]]:
-        """Return the ratio of the larger to the smaller covered area; no number if either lung has no covered area."""
+        """Return the ratio of the larger to the smaller covered area; no number if a lung has no covered area."""
         small, large = sorted(self.lung_area.get(side, 0) for side in ("right", "left"))
         return {"larger": [large / small] if small else []}
 

@@ -84,12 +84,12 @@ class Multi(Form):
     takes_several = True
 
     def chance(self, options: int, right: int = 1) -> float:
-        """Return one divided by the number of subsets of the options before "none"."""
+        """Return one divided by the number of subsets of the options; the last option, "none", is not counted."""
         return float(2.0 ** -(options - 1))
 
     def credit(self, key: Sequence[int], said: Collection[int]) -> float:
-        """Return the Jaccard index of key and answer: the number of options in both, divided by those in at
-        least one.
+        """Return the Jaccard index: the number of options in both key and answer, divided by the number of options
+        in key or answer.
         """
         wanted, chosen = set(key), set(said)
         return len(wanted & chosen) / len(wanted | chosen) if chosen else float(self.is_right(key, said))
@@ -99,7 +99,7 @@ class Multi(Form):
         return None if key else "0 right options, which its kind cannot have"
 
     def guess(self, options: int, random: np.random.Generator) -> tuple[int, ...]:
-        """Draw a subset of the options before "none"; the empty subset becomes "none"."""
+        """Draw a subset of the options except the last, "none"; the empty subset becomes "none"."""
         return tuple(n for n in range(1, options) if random.integers(2)) or (options,)
 
 

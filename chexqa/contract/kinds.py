@@ -1,8 +1,8 @@
 """The kinds of question, each with its level, its stage in the conversation, its answer form and its type of evidence.
 
 The levels are coarse (is the finding present), fine (is an outline right, and where not) and semantic (the lesion's
-attributes). A kind from a plugin (:mod:`chexqa.contract.declared`) has no level and no stage, counts in no headline
-figure, and is asked in a separate conversation.
+attributes). A kind from a plugin (:mod:`chexqa.contract.declared`) has no level and no stage, is left out of all
+headline figures, and is asked in a separate conversation.
 """
 
 from __future__ import annotations

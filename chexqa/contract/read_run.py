@@ -123,7 +123,7 @@ _decode = json.JSONDecoder().decode
 
 
 class Line(NamedTuple):
-    """Line of a log that is not a turn: its number from 1, the offset of its start, its size in bytes, and its bytes.
+    """A log's line that is not a turn: its number from 1, the offset of its start, its size in bytes, and its bytes.
 
     For a line that is too long, ``data`` has only the beginning.
     """
@@ -135,7 +135,7 @@ class Line(NamedTuple):
 
 
 class Aside(NamedTuple):
-    """Summary of the lines of one log that are not turns.
+    """Summary of all lines in one log that are not turns.
 
     ``path`` is the log, and ``lines`` the number of these lines. Three fields are about the first of these lines:
     ``first`` is its number, ``why`` its problem, and ``newer`` True if it is a turn with fields that this version does

@@ -75,8 +75,8 @@ def made_folder(folder: Path) -> Iterator[None]:
 def write_all(folder: Path, files: Iterable[tuple[str, bytes]]) -> None:
     """Write several files below ``folder``, given as pairs of a path and its content.
 
-    Each file is written into a hidden folder before the next one is requested. Then all are moved to their paths. If
-    ``files`` raises an error, nothing changes.
+    Each file is written into a hidden folder before the next one is requested. Then all files are moved to their paths.
+    If ``files`` raises an error, nothing changes.
     """
     with made_folder(folder):
         sweep(folder)

@@ -30,7 +30,7 @@ def shown(text: str) -> str:
 
 
 def json_shown(text: str) -> str:
-    r"""Return JSON with the same values and ``\u`` escapes for control and invisible characters."""
+    r"""Return a JSON text with control and invisible characters written as ``\u`` escapes; its values are the same."""
     return _OBEYED.sub(lambda found: _escape(found[0]), text)
 
 

@@ -127,7 +127,7 @@ def single_sums() -> AbstractContextManager[object]:
 
 @contextmanager
 def single_pictures() -> Iterator[None]:
-    """Limit OpenCV to one thread per call during a block in which several threads each process a picture of their own.
+    """Limit OpenCV to one thread per call during a block in which several threads work on one picture each.
 
     Within such a block, OpenCV's own threads would cost more time than they save.
     """

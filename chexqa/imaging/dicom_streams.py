@@ -59,7 +59,7 @@ def frame(data: bytes) -> bytes:
 
 
 def coded(stream: bytes, syntax: str) -> tuple[bytes, Coded]:
-    """Return the stream without boxes, and the picture's size as the stream's header states it.
+    """Return the compressed stream without boxes of JP2, and the picture's size as the stream's header states it.
 
     Raises ``ValueError`` for a stream that does not have the coding of the transfer syntax ``syntax``.
     """

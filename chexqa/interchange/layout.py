@@ -98,6 +98,6 @@ def with_list(question: str, texts: list[str]) -> str:
 
 
 def ordinal(number: int) -> str:
-    """Return the release's name of a picture to choose from: ``"1st mask"`` for 1."""
+    """Return the name that the release gives to the picture of option ``number``: ``"1st mask"`` for 1."""
     ending = {1: "st", 2: "nd", 3: "rd"}.get(number, "th")
     return f"{number}{ending} mask"

@@ -82,7 +82,7 @@ def _rib_line(
 
 
 def ribs(patient: Patient, frame: Frame) -> Field:
-    """Return the attenuation of all ribs, posterior and anterior, whose rims are denser than their marrow."""
+    """Return the attenuation of all ribs, posterior and anterior; a rib's rim is denser than its marrow."""
     rng = patient.stream("ribs")
     density = float(rng.uniform(0.75, 1.1)) * (1.08 - 0.004 * max(0, patient.age - 50))
     back, front, rims = _canvas(frame), _canvas(frame), _canvas(frame)

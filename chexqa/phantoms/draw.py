@@ -108,8 +108,8 @@ def plan_lesion(patient: Patient, small: Frame, finding: str) -> LesionPlan:
 def added_signal(plan: LesionPlan, room: Field, frame: Frame) -> Field | None:
     """Return the attenuation (float32 (H, W)) that the planned lesion adds to the body; None if only outlines change.
 
-    A pneumothorax removes attenuation, and the result is the removed amount. ``room`` (H, W), 0..1, is the share of air
-    that a lesion can replace.
+    For a pneumothorax, return the attenuation that it removes. ``room`` (H, W), 0..1, is the air that a lesion can
+    replace.
     """
     if plan.field is None:
         return None

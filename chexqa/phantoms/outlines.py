@@ -69,7 +69,10 @@ def enlarged_heart(rng: np.random.Generator) -> Change:
 
 
 def widened_mediastinum(rng: np.random.Generator) -> Change:
-    """Choose at random a widening of the mediastinum above the heart: on both sides, right, or left (a wide aorta)."""
+    """Choose at random a widening of the mediastinum above the heart.
+
+    The widening is on both sides, mainly on the right, or mainly on the left (a wide aorta).
+    """
     kind = rng.choice(["both", "both", "aorta", "right"])
     amount = float(rng.uniform(0.14, 0.28))
     share = {"both": float(rng.uniform(0.35, 0.65)), "aorta": float(rng.uniform(0.1, 0.3)), "right": 0.8}[str(kind)]

@@ -90,7 +90,7 @@ def shuffled(rows: Sequence[Row], *seed: str) -> list[Row]:
 
 
 def spread(works: Iterable[Work], seed: int, purpose: str) -> list[Work]:
-    """Return the cases in a random order in which every part has nearly the same proportions of strata and flags.
+    """Return the cases in a random order, in which strata and flags are spread evenly from the first to the last case.
 
     The same cases, ``seed`` and ``purpose`` give the same order.
     """

@@ -149,7 +149,7 @@ def parse_answer(item: Item, text: str, several_cells: bool = False) -> tuple[in
 
 
 def place_words(item: Item, size: Size) -> str:
-    """Return how a reader types the place that an item asks for; ``size``: width and height of the picture."""
+    """Return words on how to type the place that an item asks for; ``size`` is the picture's (width, height)."""
     return f"{_HOW[item.form.name]}, in pixels of the picture ({size[0]} x {size[1]}); or: nowhere"
 
 

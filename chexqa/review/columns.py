@@ -199,7 +199,8 @@ def columns(kind: SheetKind, options: int = 0, votes: int = 0) -> tuple[Column, 
 def widened(shown: Sequence[Column], picture: int) -> tuple[Column, ...]:
     """Return the columns with the picture column made ``picture`` pixels wide.
 
-    The columns ``question``, ``options`` and ``comment`` share the width of :data:`VIEW_PX` that this leaves free.
+    The columns ``question``, ``options`` and ``comment`` become wider, so that the columns up to ``comment`` still fill
+    the visible width :data:`VIEW_PX`.
     """
     narrowed = [column._replace(width=picture) if column.title == PICTURE else column for column in shown]
     last = max(place for place, column in enumerate(narrowed) if column.title == COMMENT)
@@ -256,7 +257,7 @@ def sheet_name(reviewer: str, kind: SheetKind, with_blind: bool) -> str:
 def sheet_folder(reviewer: str, kind: SheetKind, with_blind: bool) -> str:
     """Return the name of a sheet's folder; arguments as for :func:`sheet_name`.
 
-    Proposals that are shown after the same questions were asked blind are in a separate folder.
+    A sheet with proposals has a separate folder if its questions are asked blind first.
     """
     if kind in ("training", "repeat"):
         return sheet_name(reviewer, kind, with_blind)

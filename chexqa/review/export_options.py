@@ -144,7 +144,7 @@ def chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
 
 
 def drawn_blind(every: Sequence[Work], works: Sequence[Work], shares: Sequence[Share], wish: Wish) -> dict[str, float]:
-    """Return for each case that is answered blind the probability with which it was drawn, keyed by case id.
+    """Return the probability with which a case was drawn for blind answers, keyed by case id.
 
     Cases that were not drawn at random are left out: decoys (:func:`chexqa.review.assignment.with_decoys`), and cases
     chosen by ``--cases`` or ``--only``. ``every`` has all cases, and ``works`` the cases of the review.

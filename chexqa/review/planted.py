@@ -19,10 +19,10 @@ from chexqa.imaging.grid import GRID_SIZE
 def planted(
     items: Sequence[Item], answers: Mapping[str, Answer], flagged: Iterable[str], reviewer: str, seed: int, share: float
 ) -> dict[str, tuple[int, ...]]:
-    """Draw the share ``share`` (0 to 1, rounded down to whole items) of a reviewer's items, and a wrong answer for
-    each.
+    """Draw some of a reviewer's items at random, and return a wrong answer for each drawn item, keyed by item id.
 
-    Returns the wrong answers, keyed by item id. Three groups of items are never drawn:
+    ``share`` is the share of items to draw, from 0 to 1; their number is rounded down. Three groups of items are never
+    drawn:
 
     - items whose id is in ``flagged``, because another answer may be defensible;
     - items without a clearly wrong answer;
@@ -55,7 +55,7 @@ def wrong_answer(item: Item, key: Sequence[int], rng: np.random.Generator) -> tu
     - Ordered options: the option farthest from the key.
     - Other options, of which one is right: a random wrong option.
     - Questions with several right options: random wrong options, about as many as the key has right ones.
-    - Grid: the key's cells, mirrored left to right, top to bottom, or both, if they do not touch the key there.
+    - Grid: the key's cells, mirrored left to right, top to bottom, or both, if the mirrored cells do not touch the key.
     """
     if not item.form.lists_options:
         return _other_cells(key)

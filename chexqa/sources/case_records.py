@@ -141,9 +141,9 @@ class Places:
         self._real = dict(zip(folders, real, strict=True))
 
     def relative(self, folder: Path, name: str) -> str:
-        """Return the manifest's path of the file ``name`` in a data folder.
+        """Return the path that the manifest has for the file ``name`` in the data folder ``folder``.
 
-        Raises ``InputError`` if this path would lead a reader of the manifest to another file.
+        Raises ``InputError`` if a reader of the manifest would find another file at this path.
         """
         path = Path(os.path.normpath(self._real[folder].joinpath(name)))
         inside = self.image_root is None or path.is_relative_to(self._home)

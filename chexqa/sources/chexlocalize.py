@@ -72,7 +72,7 @@ def ingest(root: Path, manifest: Path, terms: Terms, anatomy: Options, labels: P
 
 
 def read_outlines(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the run lengths in a ``gt_…`` or ``hb_…`` file, keyed by radiograph and then by finding.
+    """Return the outlines in a ``gt_…`` or ``hb_…`` file as run lengths, keyed by radiograph and then by finding.
 
     The file has run lengths or polygons. Empty outlines are left out. Raises ``InputError`` for a damaged outline or an
     unknown finding.

@@ -69,8 +69,8 @@ _PATHS = click.Path(path_type=Path)
     help="Folder that the manifest's paths are relative to, if it is not the manifest's own folder.",
 )
 @click.option("--run", "runs", type=_PATHS, multiple=True,
-              help="A run whose models' answers (places) are drawn on the radiograph beside the proposed answers. "
-              "May be repeated.")  # fmt: skip
+              help="A run with answers to questions on places. The places that its models answered are drawn on the "
+              "radiograph, in addition to the proposed places. May be repeated.")  # fmt: skip
 def export(
     source: Path, out: Path, reviewers: str, overlap: float | None, overlap_readers: int | None,
     what: Literal["items", "masks"], only: Literal["flagged", "redrawn"] | None, cases: Path | None,

@@ -175,7 +175,7 @@ def _write_run(done: Imported, folder: Path) -> None:
 
 
 def page_options(folder: Path) -> str:
-    """Return the option with which ``review open`` writes pages like the export; empty if the export wrote no pages."""
+    """Return the option with which ``review open`` writes pages as the export did; empty if it wrote only sheets."""
     from chexqa.review.columns import PAGES
 
     if not (folder / PAGES).is_dir():
@@ -184,7 +184,7 @@ def page_options(folder: Path) -> str:
 
 
 def find_batch(paths: Sequence[Path]) -> Path:
-    """Return the folder with the batch file ``review.json``: the first of ``paths``, or one of two folders above it."""
+    """Return the folder with the batch file ``review.json``: the first of ``paths``, its parent or its grandparent."""
     from chexqa.review.columns import BATCH_FILE
 
     for folder in (paths[0], *paths[0].absolute().parents[:2]):

@@ -57,7 +57,7 @@ def read_page(path: Path, folder: Path | None) -> SavedPage:
 
 
 def as_sheets(saved: SavedPage) -> list[SheetCells]:
-    """Return the rows that a page saved as the tabs of a sheet."""
+    """Return a page's saved rows in the form of a sheet's tabs."""
     tabs: dict[str, list[Record]] = {}
     for row in saved.about["rows"]:
         tabs.setdefault(row["tab"], []).append(row)

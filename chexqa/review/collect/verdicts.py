@@ -94,7 +94,7 @@ class Verdict:
 
     @property
     def lacks_reason(self) -> bool:
-        """True for "fix" or "reject" on an item without a reason and without a comment.
+        """True if the verdict is "fix" or "reject" on an item, but has neither a reason nor a comment.
 
         A mask needs no reason: it can be redrawn, and CheXpercept's own sheets of masks have no column for one.
         """
@@ -317,7 +317,9 @@ def _is_on(verdict: Verdict, loaded: Benchmark, item_id: str) -> bool:
 
 
 def seen_in(loaded: Benchmark, verdict: Verdict, item_id: str) -> str:
-    """Return the hash of what the item ``item_id`` of ``loaded`` shows in a sheet of the verdict's kind.
+    """Return the hash of the content that a sheet shows for the item ``item_id`` of ``loaded``.
+
+    The sheet is of the same kind as the sheet of ``verdict``.
 
     If this hash equals ``verdict.seen``, the verdict is on the same content.
     """
@@ -357,7 +359,7 @@ def by_item(verdicts: Iterable[Verdict], loaded: Benchmark) -> dict[str, list[Ve
 def check_answers(verdict: Verdict, item: Item) -> None:
     """Raise ``InputError`` if a verdict names an option that the item lacks, or a place that the item does not ask for.
 
-    The check includes earlier entries and the proposal that was wrong on purpose.
+    The verdict's earlier entries, and its proposal if that was wrong on purpose, are checked too.
     """
     where = f"{STORE}, verdict of {verdict.reviewer} on '{verdict.row}'"
     before = {number for one in verdict.earlier or () for number in one["answer"] or ()}

@@ -50,7 +50,7 @@ Value = str | int | float | bool | datetime.date | datetime.time | datetime.time
 
 
 class Remark(NamedTuple):
-    """Note, merged cells or struck-out text, which are not part of the cells' text; rows and columns count from 1."""
+    """Remark on a note, merged cells or struck-out text in a tab; ``row`` and ``column`` count from 1."""
 
     row: int
     column: int
@@ -111,7 +111,7 @@ class _Found:
 
 @dataclass
 class Parts:
-    """Parts of a file, keyed by their names in lower case, and counts of what was read from them so far."""
+    """Parts of a file, keyed by their names in lower case, and counts of the content read from the parts so far."""
 
     path: Path
     archive: zipfile.ZipFile

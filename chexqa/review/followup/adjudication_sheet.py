@@ -125,8 +125,8 @@ def answers_given(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], name:
     """Return the key and the readers' answers to each contested item, as texts keyed by item id.
 
     The texts are in a random order that depends on ``name``, the adjudicator's name. For a reader who accepted the
-    proposal, the text is the key. For a reader without an answer, the text is "cannot tell" or similar words, which do
-    not reveal that the reader saw a proposal, followed by the reader's reason.
+    proposal, the text is the key. For a reader without an answer, the text is "cannot tell" or similar words, followed
+    by the reader's reason. These words do not reveal that the reader saw a proposal.
     """
     answers, _ = bench.key("adjudication")
     judged = by_item(verdicts, bench)

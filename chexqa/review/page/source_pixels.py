@@ -30,14 +30,19 @@ _LEVEL = 5  # compression level of zlib; higher levels take longer and save litt
 
 
 class PutSource(NamedTuple):
-    """A case's script in a page's folder: its name without extension, and the number of bytes written for it."""
+    """Script file in a page's folder that holds the pixel samples of a case's radiograph.
+
+    ``name`` has no extension. ``added`` is the number of bytes written, 0 if the file existed already.
+    """
 
     name: str
     added: int
 
 
 def put_source(material: Questions | Masks, case_id: str, home: Path, work: Path) -> PutSource:
-    """Write the script with a case's samples into ``home``, and a copy into the folder ``work`` for further pages.
+    """Write the script file that holds the pixel samples of a case's radiograph into ``home``.
+
+    A copy is written into ``work``, from which later pages get the script.
 
     Raises ``InputError`` if the radiograph's file is unknown, or if the file is not the radiograph in the benchmark.
     """

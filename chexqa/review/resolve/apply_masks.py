@@ -57,7 +57,7 @@ def apply_to_manifest(
     cases: Path, verdicts: Iterable[Verdict], bench: Benchmark | None, out: Path, contours: Iterable[Record] = (),
     image_root: Path | None = None, mask_dir: Path | None = None,
 ) -> Reviewed:  # fmt: skip
-    """Write a copy of the manifest ``cases`` to ``out`` in which each judged case has the field ``review``.
+    """Write ``out``, a copy of the manifest ``cases`` in which each judged case has the field ``review``.
 
     - ``bench``: the benchmark that the masks were exported from, if any.
     - ``contours``: redrawn masks; they replace the masks of cases with the verdict "fix", and a second reader must

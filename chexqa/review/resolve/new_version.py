@@ -47,7 +47,8 @@ class Applied:
 
     - ``decisions``: the decision on each item, keyed by item id.
     - ``gone``: the reason why an item is removed, keyed by item id.
-    - ``changes``, ``mask_review``: records of the schemas of these names.
+    - ``changes``: records of the schema ``review_change``.
+    - ``mask_review``: records of the schema ``mask_review``.
     - ``lost``: the number of cases that lose their perception items (stages 1 to 4).
     """
 

@@ -83,7 +83,7 @@ def signed(record: Record, state: str | None, verdicts: Iterable[Verdict]) -> Re
 
 
 def is_unsigned(record: Mapping[str, Any]) -> bool:
-    """Return True if a line has a redrawn mask that nobody has signed."""
+    """Return True if a manifest's line has a redrawn mask and nobody has signed this mask."""
     redrawn = record.get("redrawn")
     return redrawn is not None and redrawn["signed_by"] is None
 

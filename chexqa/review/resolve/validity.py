@@ -32,8 +32,9 @@ KEY = "key"
 
 @dataclass(frozen=True)
 class AgainstKey:
-    """Agreement of a group's blind answers with the key; ``kind``, ``finding`` or ``reviewer`` is ``None`` if pooled.
+    """Agreement of a group's blind answers with the key.
 
+    - ``kind``, ``finding``, ``reviewer``: ``None`` if the group has all kinds, findings or reviewers.
     - ``answers``: the number of answers over all readers.
     - ``share``: the share of answers that are right by the key.
     - ``kappa``: Cohen's kappa between reader and key. It is ``None`` if kinds are pooled, and for the grid, where the
@@ -55,9 +56,11 @@ class AgainstKey:
 class Validity:
     """The figures that show the validity of a review; all but ``groups`` are keyed by reviewer.
 
-    - ``changed``: the share of the ``seen`` blind answers that their readers changed after seeing the proposal.
+    - ``seen``: the number of blind answers whose reader judged the proposal afterwards.
+    - ``changed``: the share of these answers that the reader then changed.
     - ``moved``: the number of changed answers that now equal the proposal.
-    - ``accepted``: the accepted share of the ``planted`` proposals, which are wrong on purpose.
+    - ``planted``: the number of judged proposals that are wrong on purpose.
+    - ``accepted``: the share of these proposals that were accepted.
 
     The reviewer ``None`` stands for all reviewers.
     """

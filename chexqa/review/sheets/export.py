@@ -74,7 +74,7 @@ class Place(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A written page: its file, relative to the export's folder, its rows, and the bytes of its source pixels."""
+    """A written page: its path in the export's folder, its number of rows, and the bytes of its source pixels."""
 
     file: str
     rows: int

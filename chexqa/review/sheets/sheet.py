@@ -105,7 +105,7 @@ class Book:
 
     @property
     def looks(self) -> SheetKind:
-        """The kind of sheet whose columns and reasons are used: ``masks`` if a row is a mask, else the book's kind."""
+        """The kind of sheet whose columns and reasons are used: ``masks`` if the rows are masks, else ``kind``."""
         return "masks" if any(layout.is_mask_row(row.row_id) for tab in self.tabs for row in tab.rows) else self.kind
 
     @property

@@ -101,7 +101,10 @@ def not_said(said: Said, batch: str, readers: Iterable[str]) -> dict[str, list[s
 
 
 def figures(bench: Benchmark, verdicts: Iterable[Verdict], said: Said) -> list[ReaderFigures]:
-    """Return the figures of all readers together, then of each reader of a study; empty if there are no answers."""
+    """Return the figures of a study: first of all readers together, then of each reader; empty without answers.
+
+    ``said`` has what the readers said about themselves, as :func:`read_about` returns it.
+    """
     rows = [verdict for verdict in verdicts if verdict.kind in ("readers", "repeat", "training")]
     against = {group.reviewer: group for group in validity(bench, rows).groups if not (group.kind or group.finding)}
     himself = {one.reviewer: one for one in with_themselves(bench, rows)}

@@ -1,7 +1,7 @@
 """Design of a reader study: training cases, repeated items, information for readers, and cases whose key a reader saw.
 
-A reader who saw the key of a case cannot be asked about this case. The proposals of a review, an adjudication and the
-masks show the key.
+A reader who saw the key of a case cannot be asked about this case. Readers see keys in the proposals of a review, in an
+adjudication and in a review of masks.
 """
 
 from __future__ import annotations

@@ -51,8 +51,8 @@ def saw_the_key(verdicts: Iterable[Verdict]) -> dict[str, int]:
 def turns_of(bench: Benchmark, verdicts: Iterable[Verdict]) -> dict[str, list[Turn]]:
     """Return the answers (turns) of each reader, and of the majority if there are two or more readers, keyed by name.
 
-    A row with neither answer nor reason counts as not asked. A row with only a reason counts as an empty reply. A
-    reader who answered an item after seeing its key is left out.
+    A row with neither answer nor reason counts as not asked. A row with only a reason counts as an empty reply. If
+    a reader answered any item after seeing its proposal, all answers of this reader are left out.
     """
     said: dict[str, dict[str, Verdict]] = {}
     every = list(verdicts)
@@ -96,7 +96,7 @@ def majority(item: Item, answers: Sequence[tuple[int, ...] | None]) -> tuple[int
 
     ``None`` among ``answers`` stands for a reader who cannot tell; such a reader does not count. For a question with
     several right options, the result has every option that more than half of the answers contain, or only "none" if
-    there is no such option. It is ``None`` if exactly half of the answers contain the same option.
+    there is no such option. It is ``None`` if exactly half of the answers contain some option.
     """
     given = [answer for answer in answers if answer is not None]
     if not given:
