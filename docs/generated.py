@@ -129,7 +129,7 @@ def columns() -> str:
     text = COLUMNS + "## Tables\n\n| table | content |\n| --- | --- |\n"
     text += "".join(f"| `{name}` | {_plain(words)} |\n" for name, words in glossary.TABLES.items())
     text += "\n## Columns\n\n| column | meaning |\n| --- | --- |\n"
-    text += "".join(f"| `{name}` | {_plain(words)} |\n" for name, words in glossary.COLUMNS.items())
+    text += "".join(f"| `{name}` | {_plain(glossary.meaning(name))} |\n" for name in glossary.COLUMNS)
     text += f"\n## Rows of grades.parquet\n\n{ROWS}\n| column | meaning |\n| --- | --- |\n"
     text += "".join(f"| `{name}` | {_plain(words)} |\n" for name, words in glossary.GRADES.items())
     text += "\n## Files of graded maps\n\n`chexqa heatmaps grade` writes these ([heat maps](heatmaps-and-interchange.md"

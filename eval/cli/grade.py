@@ -16,6 +16,7 @@ from chexqa.eval.readers import reviewed as reviewed_sample
 from chexqa.eval.readers import second_reader
 from chexqa.eval.report import display_all
 from chexqa.eval.report import write as reports
+from chexqa.eval.report.display_notes import unfinished_models
 from chexqa.eval.scoring import grade as grading
 from chexqa.eval.scoring import predictions
 from chexqa.eval.scoring.grade import Graded
@@ -158,6 +159,8 @@ def report(
     made = groups(graded)
     _say(made, build.write_report(made, output, overwrite, workers), output)
     for group in made:
+        for line in unfinished_models(group.graded, group.tables["states"]):
+            say(line)
         place = real(output / group.folder / build.INDEX)
         say(f"Open: {place}" + (f" ({group.title})" if group.count > 1 else ""))
     if len(made) > 1:

@@ -35,6 +35,7 @@ def grounding_rows(
 ) -> pl.DataFrame:
     """Return the rows of :func:`grounding`.
 
+    ``patients`` and ``findings`` are the numbers of patients and of findings in the mean ``net_grounding``.
     ``pairs`` has the rows of :func:`answer_pairs`, ``own`` the rows of :func:`originals`, and ``drops`` each model's
     fall in accuracy on a fresh seed. ``true_removal`` is computed only if ``phantoms`` is True, because only phantoms
     have twins without the lesion.
@@ -62,7 +63,11 @@ def grounding_rows(
         table = table.join(_columns(keys, estimates, name), on=list(WHO), how="left", maintain_order="left")
     counts = cases.group_by(WHO).agg(pl.col("item_id").n_unique().alias("audited"))
     table = table.join(counts, on=list(WHO), how="left", maintain_order="left")
-    table = table.with_columns(pl.col("audited").fill_null(0))
+    sizes = net.keys.select(WHO).with_columns(
+        pl.Series("patients", net.macro.clusters, pl.Int64), pl.Series("findings", net.findings, pl.Int64)
+    )
+    table = table.join(sizes, on=list(WHO), how="left", maintain_order="left")
+    table = table.with_columns(pl.col("audited", "patients", "findings").fill_null(0))
     for more in (_coverage(own, cases), published_measures.cgr_answers(pairs), drops):
         table = table.join(more, on=list(WHO), how="left", maintain_order="left")
     rows = table.to_dicts()
@@ -70,7 +75,8 @@ def grounding_rows(
     verdicts = [verdict(*(row[f"net_grounding{end}"] for end in _ENDS)) for row in rows]
     made = table.with_columns(pl.Series("looks", verdicts, pl.String), pl.Series("published_class", classes, pl.String))
     shares = [f"{name}{end}" for name in ("net_grounding", "right_and_grounded", *_RATES) for end in _ENDS]
-    return made.select(*WHO, *(f"accuracy{end}" for end in _ENDS), "audited", "audited_share", "looks", *shares,
+    return made.select(*WHO, *(f"accuracy{end}" for end in _ENDS), "audited", "patients", "findings", "audited_share",
+                       "looks", *shares,
                        "published_class", *drops.drop(WHO).columns)  # fmt: skip
 
 

@@ -52,6 +52,7 @@ class NetGrounding:
 
     ``keys`` has a row (model, protocol) for each score in ``macro``. ``cells`` has a row (model, protocol, finding) for
     each score in ``by_finding``. ``target`` and ``irrelevant`` have the share of changed answers for each finding.
+    ``findings`` has the number of findings in each mean.
     """
 
     keys: pl.DataFrame
@@ -61,6 +62,7 @@ class NetGrounding:
     target: Estimates
     irrelevant: Estimates
     right_and_grounded: Estimates
+    findings: npt.NDArray[np.integer]
 
 
 def net_grounding(sample: Sample, rows: pl.DataFrame) -> NetGrounding:
@@ -75,7 +77,8 @@ def net_grounding(sample: Sample, rows: pl.DataFrame) -> NetGrounding:
     direct = sparse.csr_matrix(sparse.hstack([mean, -mean]))
     good = pl.col("right") & pl.col("target") & ~pl.col("irrelevant")
     grounded = proportion(groups.sums(good), whole).combine(mean)
-    return NetGrounding(keys, target.join(irrelevant).combine(direct), groups.keys, both, target, irrelevant, grounded)
+    macro, findings = target.join(irrelevant).combine(direct), np.diff(mean.indptr)
+    return NetGrounding(keys, macro, groups.keys, both, target, irrelevant, grounded, findings)
 
 
 def _in_mean(cells: pl.DataFrame, patients: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:

@@ -54,7 +54,7 @@ def of_callable(given: Any, name: str | None = None, devices: Iterable[str] = ()
     if not called.strip() or "," in called:
         raise InputError(f"{target.who}: a model cannot be called '{called}'; choose a name without a comma.")
     return Model(
-        name=called, litellm=f"{CALLABLE}{called}", domain="general", access="open", price=Price(0, 0), python=target,
+        name=called, litellm=f"{CALLABLE}{called}", domain=None, access="open", price=Price(0, 0), python=target,
         **{**own, "strip_tokens": tuple(own.get("strip_tokens", ()))},
     )  # fmt: skip
 
@@ -71,7 +71,7 @@ def of_weights(model_id: str, registered: Mapping[str, Model], devices: Iterable
             f"--model-id {model_id}: names no weights; write transformers/FOLDER or transformers/OWNER/NAME."
         )
     known = next((one for one in registered.values() if one.repository == place), None)
-    base = known or Model(model_id, model_id, "general", "open", decoding=DECODING)
+    base = known or Model(model_id, model_id, None, "open", decoding=DECODING)
     own = replace(base, name=_shown(place), key_variable=None, endpoint_variable=None, api_base=None)
     return _with_weights(own, place, devices)
 

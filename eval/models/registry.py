@@ -26,6 +26,8 @@ ServedBy = Literal["vllm", "transformers"]
 ALL = "all"
 # Beginning of a baseline's litellm id.
 BASELINE = "baseline/"
+# Beginnings of the names of a reader and of several readers together.
+READERS = ("reader/", "readers/")
 ADHOC_KEY_VARIABLE = "CHEXQA_API_KEY"
 # Prefixes that tell litellm the protocol of a user's endpoint; any other text before a slash is an owner's name.
 ENDPOINT_PROVIDERS = (
@@ -79,13 +81,15 @@ class Price:
 class Model:
     """One model; the schema ``models`` defines each field. ``None`` means unknown or not needed.
 
+    ``domain`` is None for a model that no models file describes.
+
     ``decoding`` goes unchanged into the request and includes the arguments that ``thinking`` selects. ``python`` is in
     no file: it is set for a model that is a Python object (:mod:`chexqa.eval.models.in_process`).
     """
 
     name: str
     litellm: str
-    domain: Domain
+    domain: Domain | None
     access: Access
     repository: str | None = None
     key_variable: str | None = None
@@ -387,7 +391,7 @@ def adhoc(model_id: str, api_base: str | None, provider_protocol: bool = False) 
     return Model(
         name=model_id,
         litellm=model_id if known or api_base is None else f"openai/{model_id}",
-        domain="baseline" if baseline else "general",
+        domain="baseline" if baseline else None,
         access="baseline" if baseline else "open" if api_base else "proprietary",
         key_variable=ADHOC_KEY_VARIABLE if api_base else None,
         api_base=api_base,

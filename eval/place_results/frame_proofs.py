@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from chexqa.contract.read_run import Run, Turn
+from chexqa.eval.models.registry import READERS
 from chexqa.eval.places import markers
 from chexqa.eval.places.coordinate_systems import BOXES, PIXELS, Frame, Shape, Size, named
 from chexqa.eval.places.markers import Proof
@@ -20,7 +21,6 @@ from chexqa.eval.scoring.sample import ScoredSample
 
 PROVED, GIVEN = "proved", "given"
 ACCEPTED = (PROVED, GIVEN)
-_READERS = ("reader/", "readers/")
 COLUMNS: dict[str, Any] = {
     "model": pl.String, "protocol": pl.String, "form": pl.String, "frame": pl.String, "marks": pl.Int64,
     "found": pl.Int64, "fitting": pl.String, "proof": pl.String,
@@ -48,7 +48,7 @@ def frame_proofs(study: ScoredSample) -> pl.DataFrame:
     rows: list[tuple[str, str, str, str, int, int, str, str]] = []
     for run in study.graded.runs:
         for model in run.models:
-            if model.startswith(_READERS):
+            if model.startswith(READERS):
                 rows += [(model, protocol_name(run), form, PIXELS.name, 0, 0, "", GIVEN) for form in asked]
                 continue
             turns = [turn for turn in run.turns if turn.model == model and turn.item_id in marks and not turn.repeat]

@@ -15,6 +15,7 @@ import polars as pl
 from chexqa.eval.gallery import files as gallery
 from chexqa.eval.records import case_flow, checklist
 from chexqa.eval.report import methods, plot_style, write
+from chexqa.eval.report.display_notes import unfinished_models
 from chexqa.eval.report.page import figures, render
 from chexqa.eval.report.page.data import page_data
 from chexqa.eval.scoring import rereading
@@ -73,6 +74,7 @@ def page_files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
                 if one.number != group.number
             ),
             *filter(None, (simulated,)),
+            *unfinished_models(graded, frames["states"]),
             *asked_items.stand_ins(graded),
             *asked_items.endings(graded),
         ],

@@ -21,13 +21,12 @@ from chexqa.eval.report.display_notes import (
     plain_table,
     print_table,
     show_reread,
-    unfinished,
+    unfinished_models,
 )
 from chexqa.eval.report.write import Frames, notice_of
 from chexqa.eval.scoring import rereading
-from chexqa.eval.scoring.grade import STATES, Graded, protocol_name
+from chexqa.eval.scoring.grade import STATES, Graded
 from chexqa.eval.scoring.outcomes import MISSES
-from chexqa.eval.scoring.predictions import ELSEWHERE
 from chexqa.eval.tables import levels_and_stages
 from chexqa.eval.tables.asked_items import endings, in_reading_order, published, remark, shared, simulated, stand_ins
 from chexqa.eval.tables.grid import MACRO
@@ -87,9 +86,7 @@ def show(graded: Graded, frames: Frames, out: Console, wanted: Collection[str] |
             names.append(name)
             if wanted is None or name in wanted:
                 print_table(table, out)
-        elsewhere = {name for run in graded.runs if run.about.get(ELSEWHERE) and protocol_name(run) == protocol
-                     for name in run.models}  # fmt: skip
-        for line in unfinished(part["states"], elsewhere, graded.allow_partial):
+        for line in unfinished_models(graded, part["states"]):
             out.print(Text(line, style="red"))
     return list(dict.fromkeys(names))
 

@@ -16,7 +16,9 @@ from rich.text import Text
 
 from chexqa.eval.models.registry import BASELINE
 from chexqa.eval.scoring import rereading
+from chexqa.eval.scoring.grade import Graded, protocol_name
 from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
+from chexqa.eval.scoring.predictions import ELSEWHERE
 from chexqa.eval.scoring.sample import with_clusters
 from chexqa.eval.tables.numbers_markdown_latex import NO_NUMBER
 from chexqa.files.terminal import Name, plural
@@ -131,6 +133,19 @@ def unfinished(states: pl.DataFrame, elsewhere: set[str], allow_partial: bool) -
             open_ones = f"({row['error']:,} in error, {row['not_asked']:,} not asked)"
             whole = plural(row["items"], "item")
             yield f"{row['model']}: {count:,} of {whole} unfinished {open_ones}, so {consequence}; {mend}{hint}."
+
+
+def unfinished_models(graded: Graded, states: pl.DataFrame) -> Iterable[str]:
+    """Yield the lines of :func:`unfinished` on the models of every protocol.
+
+    If there are several protocols, each line begins with its protocol.
+    """
+    protocols = states["protocol"].unique(maintain_order=True).to_list()
+    for protocol in protocols:
+        runs = (run for run in graded.runs if run.about.get(ELSEWHERE) and protocol_name(run) == protocol)
+        elsewhere = {name for run in runs for name in run.models}
+        for line in unfinished(states.filter(pl.col("protocol") == protocol), elsewhere, graded.allow_partial):
+            yield f"Protocol {protocol}: {line}" if len(protocols) > 1 else line
 
 
 def models_first(table: pl.DataFrame) -> pl.DataFrame:

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chexqa.contract.kinds import LEVELS
+from chexqa.eval.models.registry import READERS
 from chexqa.eval.report.display import UNDER, Row, spread
 from chexqa.eval.report.display_notes import plain_table
 from chexqa.eval.report.write import Frames
@@ -17,7 +18,6 @@ from chexqa.eval.tables.model_pairs import GRID_SCORE
 from chexqa.eval.tables.model_pairs import READERS as READERS_FAMILY
 from chexqa.files.terminal import Name
 
-READERS = ("reader/", "readers/")
 _COLUMNS: dict[str, str] = {**{str(level): str(level) for level in LEVELS}, OVERALL: "mean", GRID_SCORE: "grid"}
 
 

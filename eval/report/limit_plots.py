@@ -20,6 +20,7 @@ from chexqa.eval.report import plot_style as style
 from chexqa.eval.stress.cells import KINDS
 from chexqa.eval.stress.degradations import DEGRADATIONS, SEVERITIES
 from chexqa.eval.thresholds.observations import TASKS
+from chexqa.eval.thresholds.threshold_table import NOT_TOLD
 
 _TICKS = (1, 2, 5, 10, 20, 50, 100)
 _MODEL, _READER = ("#0072b2", "o"), ("#d55e00", "D")
@@ -29,9 +30,10 @@ _OPEN = 1.25  # a threshold outside the tested depths is drawn this factor beyon
 def thresholds(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
     """Draw each model's and each reader's threshold in pixels, with its interval.
 
-    An interval that ends outside the tested depths gets an arrow at this end.
+    An interval that ends outside the tested depths gets an arrow at this end. Thresholds that cannot be told are left
+    out.
     """
-    rows = {(row["model"], row["seen_in"]): row for row in table.to_dicts() if row["reads"] is not None}
+    rows = {(row["model"], row["seen_in"]): row for row in table.to_dicts() if row["reads"] not in (None, NOT_TOLD)}
     names = [name for name in order if any((name, task) in rows for task in TASKS)]
     if not names:
         return None

@@ -74,6 +74,7 @@ def about(plan: RunIdentity, models: Iterable[Model]) -> Record:
         "models": {
             model.name: {
                 "litellm": model.litellm,
+                **({"domain": model.domain} if model.domain else {}),
                 "api_base": registry.endpoint(model),
                 "decoding": model.decoding,
                 "quirks": adapters.settings(model),

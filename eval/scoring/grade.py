@@ -81,7 +81,7 @@ class Graded:
     """Grades of runs, with the benchmark and the runs that they were made from.
 
     - ``grades``: the columns :data:`COLUMNS`.
-    - ``domains``: ``general``, ``medical`` or ``baseline``, keyed by known models.
+    - ``domains``: ``general``, ``medical`` or ``baseline``, keyed by the models whose domain is known.
     - ``allow_partial``: True if a model with unfinished items has numbers, which use only its finished items.
     - ``changed``: the turns that the current parser reads differently from their logs
       (``chexqa.eval.scoring.rereading.COLUMNS``); None if the stored readings were used.
@@ -119,7 +119,8 @@ def grade_folders(
 ) -> Graded:
     """Read runs and return their grades on their common benchmark; errors as in :func:`load_runs`.
 
-    ``models_file`` is a user's ``models.yaml``, which says which models are medical. With ``reread`` the current parser
+    ``models_file`` is a user's ``models.yaml``, which says which models are medical; it counts before what the runs
+    recorded. With ``reread`` the current parser
     reads the stored replies again. ``on`` is as in :func:`grade_runs`.
     """
     benchmark, runs = load_runs(folders, benchmark_folder)
@@ -157,7 +158,7 @@ def grade_runs(
 
     If ``on`` names a run, or one of the runs is a reader study, all models are graded on the items asked in that run.
     """
-    domains = {model.name: model.domain for model in registry.load(models_file).values()}
+    domains = _domains(runs, models_file)
     used, changed = rereading.reread(benchmark, runs) if reread else (tuple(runs), None)
     place, shared = _common(benchmark, used, on)
     places = place_scores(benchmark, used)
@@ -165,6 +166,14 @@ def grade_runs(
     if shared is not None:
         grades = grades.filter(pl.col("item_id").is_in(sorted(shared)))
     return Graded(benchmark, used, grades, domains, allow_partial, changed, place, places=places)
+
+
+def _domains(runs: Iterable[Run], models_file: Path | None) -> dict[str, str]:
+    """Return the domain of each model whose domain a models file or a run knows; a user's file counts first."""
+    known = {name: str(model.domain) for name, model in registry.load(models_file).items() if model.domain}
+    models = (pair for run in runs for pair in run.about["models"].items())
+    recorded = {name: model["domain"] for name, model in models if "domain" in model}
+    return recorded | known if models_file else known | recorded
 
 
 def _common(benchmark: Benchmark, runs: Sequence[Run], on: Path | None) -> tuple[Path | None, set[str] | None]:

@@ -23,7 +23,7 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import CONTESTED, PERCEPTION
 from chexqa.contract.read_run import Run
 from chexqa.eval.design.weights import MEAN
-from chexqa.eval.models.registry import BASELINE
+from chexqa.eval.models.registry import BASELINE, READERS
 from chexqa.eval.runs.model_progress import Answerers
 from chexqa.eval.scoring.grade import STATES, UNFINISHED, Graded, protocol_name
 from chexqa.eval.scoring.sample import WHO, ScoredSample, mask_incomplete
@@ -147,15 +147,20 @@ def on_shared(graded: Graded) -> Graded:
 
 
 def simulated(graded: Graded) -> str | None:
-    """Return a sentence that names the models whose replies came from an offline baseline under another name.
+    """Return a sentence that names the models and readers whose replies came from an offline baseline.
 
-    Return None if there is no such model.
+    Return None if there is neither.
     """
     asked = set(graded.grades["model"])
-    names = [name for run in graded.runs for name in run.about["models"] if name in asked and simulator(run, name)]
-    if not names:
+    found = [name for run in graded.runs for name in run.about["models"] if name in asked and simulator(run, name)]
+    if not found:
         return None
-    return f"Simulated models: offline baselines of chexqa answered for {_some(list(dict.fromkeys(names)))}."
+    names = list(dict.fromkeys(found))
+    readers = [name for name in names if name.startswith(READERS)]
+    sides = {"models": [name for name in names if name not in readers], "readers": readers}
+    kinds = [kind for kind, own in sides.items() if own]
+    whom = ", and for ".join(_some(sides[kind]) for kind in kinds)
+    return f"Simulated {' and '.join(kinds)}: offline baselines of chexqa answered for {whom}."
 
 
 def simulator(run: Run, model: str) -> str | None:
@@ -287,7 +292,8 @@ def costs(study: ScoredSample) -> pl.DataFrame:
     """Return cost, tokens and latency of each model and protocol.
 
     Columns: ``asked`` (turns with an outcome), ``cost_usd``, ``cost_per_1000_usd``, ``output_tokens`` (mean),
-    ``latency_s`` (median). A number is null if the value of any turn is unknown.
+    ``latency_s`` (median); ``asked_altered`` and ``cost_altered_usd`` count the turns on altered and stressed items,
+    which the other columns leave out. A number is null if the value of any turn is unknown.
     """
     rows = study.graded.grades.select(*WHO, "state", "cost_usd", "output_tokens", "latency_s")
     asked = rows.filter(~pl.col("state").is_in(UNFINISHED))
@@ -302,9 +308,33 @@ def costs(study: ScoredSample) -> pl.DataFrame:
         whole("latency_s", pl.col("latency_s").median()).alias("latency_s"),
     )
     thousand = (1000 * pl.col("cost_usd") / pl.col("asked")).alias("cost_per_1000_usd")
-    return table.with_columns(thousand).select(
-        *WHO, "asked", "cost_usd", "cost_per_1000_usd", "output_tokens", "latency_s"
-    )
+    further = _altered_costs(study.graded.runs)
+    found = [further.get(who, (0, 0.0)) for who in table.select(WHO).iter_rows()]
+    return table.with_columns(
+        thousand,
+        pl.Series("asked_altered", [count for count, _ in found], pl.Int64),
+        pl.Series("cost_altered_usd", [cost for _, cost in found], pl.Float64),
+    ).select(
+        *WHO, "asked", "cost_usd", "cost_per_1000_usd", "output_tokens", "latency_s", "asked_altered",
+        "cost_altered_usd",
+    )  # fmt: skip
+
+
+def _altered_costs(runs: Iterable[Run]) -> dict[tuple[str, str], tuple[int, float | None]]:
+    """Return the number of turns on altered and stressed items with an outcome, and their cost, by model and protocol.
+
+    The cost is None if the cost of any turn is unknown.
+    """
+    found: dict[tuple[str, str], list[float | None]] = {}
+    for run in runs:
+        protocol = protocol_name(run)
+        for turn in run.altered:
+            if turn.state not in UNFINISHED:
+                found.setdefault((turn.model, protocol), []).append(turn.cost_usd)
+    return {
+        who: (len(costs), None if None in costs else sum(cost for cost in costs if cost is not None))
+        for who, costs in found.items()
+    }
 
 
 def contested(study: ScoredSample) -> pl.DataFrame:

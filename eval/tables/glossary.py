@@ -56,14 +56,14 @@ TABLES: dict[str, str] = {
 }
 
 COLUMNS: dict[str, str] = {
-    "model": "the model's name in the registry or the command",
+    "model": "the model's name",
     "protocol": "protocol by which questions were asked; in brackets: another wording, examples, or missing pictures",
     "prompt": "wording around the questions: bank (the question bank's own), plain, reason, or another of its wordings",
     "system": "bank if the wording's own system text was sent; otherwise the first digits of the sent text's SHA-256",
     "shots": "examples shown before each question",
     "level": "coarse: presence of the lesion; fine: its outline; semantic: its description",
     "kinds": "number of kinds of question in the mean",
-    "items": "number of items (in states: questions asked, with repeats and rotations)",
+    "items": "number of items",
     "cases": "number of cases",
     "patients": "number of clusters: patients; where these are unknown, studies or images",
     "clusters": "the unit of intervals: patients, studies or images",
@@ -75,23 +75,23 @@ COLUMNS: dict[str, str] = {
     "items_fresh": "number of items of the fresh seed",
     "accuracy_fresh": "share of right answers among the items of the fresh seed",
     "prior": "accuracy of always giving other patients' most frequent answer to this kind and finding",
-    "prior_corrected": "accuracy of always giving the most frequent answer (column prior), corrected for chance",
+    "prior_corrected": "accuracy of always giving other patients' most frequent answer, corrected for chance",
     "answered": "share of asked items with a readable answer",
     "accuracy_answered": "accuracy among answered items only",
     "corrected_answered": "accuracy corrected for chance among answered items only",
     "corrected_guessed": "accuracy corrected for chance, in which an item without a readable answer counts as guessed",
-    "unfinished": "questions in error or not asked; a model with such questions has no numbers without --allow-partial",
+    "unfinished": "questions in error or not asked; a model with such questions has no numbers, unless its "
+    "finished questions alone are scored",
     "upper": "the level before the drop",
     "lower": "the level after the drop",
-    "drop": "corrected score of the upper level minus the corrected score of the lower level; in compare --fresh: "
-    "accuracy on the benchmark minus accuracy on its fresh seed",
+    "drop": "corrected score of the upper level minus the corrected score of the lower level",
     "kind": "kind of question",
     "right": "number of right answers (mean over repeats and rotations)",
     "jaccard": "mean partial credit of multi-select questions: number of options both chosen and right, divided by "
     "number of options chosen or right; it counts in no headline",
-    "point_sensitivity": "in kinds: share of the points to be moved that the model named",
-    "false_marks": "in kinds: share of the other points that the model named",
-    "correct": "number of right answers; in cells: number of items in which the cell is a hit",
+    "point_sensitivity": "share of the points to be moved that the model named",
+    "false_marks": "share of the other points that the model named",
+    "correct": "number of right answers",
     "wrong": "number of answers that are not right",
     "unparsed": "number of replies without a readable answer",
     "truncated": "number of replies cut off before an answer",
@@ -134,7 +134,7 @@ COLUMNS: dict[str, str] = {
     "cell": "cell number by row: 1 is A1, 64 is H8",
     "column": "column letter of the cell, from the picture's left",
     "row": "row number of the cell, from the top",
-    "chosen": "in cells: number of answers that name the cell; in positions: share of answers",
+    "chosen": "share of answers that choose this position",
     "key_share": "share of items whose key is at this position",
     "present": "number of items whose finding is present",
     "absent": "number of items whose finding is absent",
@@ -162,8 +162,7 @@ COLUMNS: dict[str, str] = {
     "ratio_error": "mean absolute error of the cardiothoracic ratio",
     "chance_uniform": "expected share of right places if the model's places were drawn evenly in the lungs",
     "chance_average_map": "expected share of right places if the model's places came from other patients' average map",
-    "frame": "coordinate system (unit and order of a model's numbers); in places: the verdict on it; in place_frames: "
-    "the declared system",
+    "frame": "coordinate system (unit and order of a model's numbers) that the model declares",
     "form": "form of the answers to the test markers: a point or a box",
     "marks": "number of test markers asked",
     "found": "number of test markers found in the declared coordinate system",
@@ -177,9 +176,7 @@ COLUMNS: dict[str, str] = {
     "letters": "models with a common letter do not differ significantly (family-wise 5 %)",
     "model_a": "the first model",
     "model_b": "the second model",
-    "difference": "the first score minus the second; in differences: share of right answers of the first model minus "
-    "that of the second, every item counted once; in random_readers: the model's score minus the mean of the "
-    "readers",
+    "difference": "the first score minus the second",
     "readers": "number of readers, at least three; each reader is compared with the model on the reader's own cases",
     "df": "degrees of freedom of the single-treatment analysis of Obuchowski and Rockette (Hillis)",
     "both": "number of items that both models have right",
@@ -189,9 +186,7 @@ COLUMNS: dict[str, str] = {
     "every": "number of items that every model has right",
     "key": "the option that is right",
     "answer": "the option that the model named, or no answer",
-    "p": "two-sided p of the sign-flip test over patients; in random_readers: p of a t test over readers and patients, "
-    "given for at least five readers; in compare --fresh: one-sided p, with the labels of the two benchmarks exchanged "
-    "patient by patient",
+    "p": "two-sided p of the sign-flip test over patients",
     "p_holm": "p after Holm's correction for all tests of the family",
     "p_labels": "share of exchanges of the labels medical and general with a difference at least as large as observed",
     "family": "confirmatory: test in the family fixed in advance; readers: test in the family of pairs with a reader; "
@@ -200,10 +195,9 @@ COLUMNS: dict[str, str] = {
     "margin": "equivalence margin, set before grading: scores are alike if their difference is shown to be below it",
     "p_alike": "p of two one-sided t tests of equivalence within the margin; it is below 0.05 if and only if the 90 % "
     "interval lies within the margin",
-    "p_alike_holm": "p_alike after Holm's correction for all tests of the family",
-    "verdict": "alike: within the margin (p_alike_holm below 0.05); different: p_holm below 0.05; not settled: "
-    "neither; in compare --fresh: does not fall (the drop's interval ends below the margin), falls (p_holm below "
-    "0.01) or undecided",
+    "p_alike_holm": "p of the test of equivalence after Holm's correction for all tests of the family",
+    "verdict": "alike: within the margin (corrected p of the test of equivalence below 0.05); different: corrected p "
+    "below 0.05; not settled: neither",
     "protocol_a": "the first protocol",
     "protocol_b": "the second protocol",
     "value_a": "the score under the first protocol",
@@ -262,7 +256,7 @@ COLUMNS: dict[str, str] = {
     "same_answer": "share of pairs of repeats with the same answer",
     "same_verdict": "share of pairs of repeats that are both right or both not right",
     "rule": "two answers that contradict each other",
-    "asked": "in contradictions: conversations with both questions answered; in costs: questions with an outcome",
+    "asked": "number of questions with an outcome",
     "contradictions": "number of conversations whose answers contradict each other by the rule",
     "share": "number of contradictions divided by the number asked",
     "mirrored": "accuracy with left and right exchanged in the key",
@@ -271,17 +265,17 @@ COLUMNS: dict[str, str] = {
     "audited_share": "audited cases divided by the present cases that were answered",
     "looks": "verdict on net grounding: uses the lesion (interval above 0 and at least 10 points), not shown to use it "
     "(interval below 10 points), or undecided",
-    "net_grounding": "share of detection answers that change when the lesion is filled in, minus the share that "
-    "change when another part of the lung is filled in; mean of the findings with at least ten "
+    "net_grounding": "share of detection answers that change (from yes to no, or from no to yes) when the lesion is "
+    "filled in, minus the share that change when another part of the lung is filled in; mean of the findings with at least ten "
     "audited patients (of all, if none has ten)",
     "right_and_grounded": "share of audited cases whose answer is right, changes when the lesion is filled in, and "
-    "stays when another part of the lung is filled in; mean of the same findings as "
-    "net_grounding",
-    "true_removal": "among phantoms with a right yes: share whose twin without the lesion (synth --twins) is "
-    "answered no",
+    "stays when another part of the lung is filled in; mean of the same findings as net "
+    "grounding",
+    "true_removal": "among phantoms with a right yes: share whose twin, the same picture drawn without the "
+    "lesion, is answered no",
     "key_following": "share of right answers that change to the new key when a part of the lesion is filled in",
     "mirror": "share of right answers that change to the mirrored picture's key when the picture is mirrored",
-    "mirror_side": "as column mirror, but only for comparisons whose key is left or right; a model that cannot tell "
+    "mirror_side": "as mirror, but only for comparisons whose key is left or right; a model that cannot tell "
     "sides has 50 %",
     "flips_again": "share of detection answers that change when the original is asked again",
     "cgr": "share of right yes answers that change when the lesion is filled in (published measure)",
@@ -290,8 +284,9 @@ COLUMNS: dict[str, str] = {
     "is": "share of right yes answers that stay when another part of the lung is filled in (published measure)",
     "fresh_drop": "accuracy on the benchmark minus accuracy on a fresh seed of it, mean of the kinds drawn anew",
     "fresh_verdict": "falls (the model has memorised the benchmark), does not fall, or undecided",
-    "published_class": "class of the model by the published rules on columns cgr, uar, is; guessing can give any class",
-    "flipped_target": "share of detection answers that change when the lesion is filled in",
+    "published_class": "class of the model by the published rules on CGR, UAR and IS; guessing can give any class",
+    "flipped_target": "share of detection answers that change (from yes to no, or from no to yes) when the lesion is "
+    "filled in",
     "flipped_irrelevant": "share of detection answers that change when another part of the lung is filled in",
     "condition": "target (lesion filled in), partial (a part of it), irrelevant (other lung filled in) or mirror",
     "reason": "why the cases have no altered picture",
@@ -319,7 +314,10 @@ COLUMNS: dict[str, str] = {
     "least_confidence": "least confidence of the answers that are kept",
     "kept_share": "share of answers that are kept",
     "share_wrong": "share of wrong answers among those that are kept",
-    "cost_usd": "cost in dollars; empty if a price is unknown",
+    "cost_usd": "cost in dollars of the questions on the original pictures; empty if a price is unknown",
+    "asked_altered": "number of questions with an outcome on altered or degraded pictures, in other words, or after a "
+    "false history",
+    "cost_altered_usd": "cost in dollars of these further questions; empty if a price is unknown",
     "cost_per_1000_usd": "cost in dollars per thousand questions",
     "output_tokens": "mean number of tokens of a reply, with reasoning",
     "latency_s": "median time to a reply in seconds",
@@ -332,6 +330,36 @@ COLUMNS: dict[str, str] = {
     "sample": "the data on which the value was measured",
     "note": "how to read the value",
 }
+
+# Meanings of columns that differ in some tables, keyed by column and table. ``fresh`` is the table of
+# ``chexqa compare --fresh``.
+IN_TABLE: dict[str, dict[str, str]] = {
+    "items": {"states": "number of questions asked, with repeats and rotations"},
+    "drop": {"fresh": "accuracy on the benchmark minus accuracy on its fresh seed"},
+    "correct": {"cells": "number of items in which the cell is a hit"},
+    "chosen": {"cells": "number of answers that name the cell"},
+    "frame": {"places": "the verdict on the model's coordinate system"},
+    "difference": {
+        "differences": "share of right answers of the first model minus that of the second, every item counted once",
+        "random_readers": "the model's score minus the mean of the readers",
+    },
+    "p": {
+        "random_readers": "p of a t test over readers and patients, given for at least five readers",
+        "fresh": "one-sided p, with the labels of the two benchmarks exchanged patient by patient",
+    },
+    "verdict": {
+        "fresh": "does not fall (the drop's interval ends below the margin), falls (corrected p below 0.01) or undecided"
+    },
+    "asked": {"contradictions": "number of conversations with both questions answered"},
+    "patients": {"grounding": "number of patients whose cases count in net grounding"},
+    "findings": {"grounding": "number of findings in the mean of net grounding"},
+}
+# What the tables of :data:`IN_TABLE` are called in a text.
+_CALLED = {
+    "states": "states of questions", "fresh": "drops on a fresh seed", "cells": "cells of the grid",
+    "places": "places by coordinates", "differences": "two models side by side",
+    "random_readers": "models and readers", "contradictions": "contradictions", "grounding": "altered pictures",
+}  # fmt: skip
 
 # Columns of grades.parquet, which has a row for each question asked of each model.
 GRADES: dict[str, str] = {
@@ -384,6 +412,7 @@ GRADES: dict[str, str] = {
 # Floats that are neither shares nor differences of shares, with the decimals they are shown with.
 PLAIN: dict[str, int] = {
     "depth": 2, "depth_always_yes": 2, "depth_yes_then_no": 2, "depth_always_no": 2, "right": 0, "cost_usd": 2,
+    "cost_altered_usd": 2,
     "df": 1, "factor": 2, "distance": 1,
     "cost_per_1000_usd": 2, "output_tokens": 0, "latency_s": 1, "tau": 2, "tau_least": 2, "tau_most": 2,
     "correlation": 2, "criterion": 2, "threshold": 1, "threshold_mm": 2, "slope": 2,
@@ -392,9 +421,19 @@ PLAIN: dict[str, int] = {
 P_VALUES = ("p", "p_holm", "p_labels", "p_alike", "p_alike_holm")
 
 
-def meaning(column: str) -> str:
-    """Return the meaning of a column; ``x_low`` and ``x_high`` are the ends of the interval of column ``x``."""
+def meaning(column: str, *tables: str) -> str:
+    """Return the meaning of a column in the given tables, or in every table if none is given.
+
+    ``x_low`` and ``x_high`` are the ends of the interval of column ``x``.
+
+    >>> meaning("asked", "costs"), meaning("asked", "contradictions")
+    ('number of questions with an outcome', 'number of conversations with both questions answered')
+    """
     for end, words in (("_low", "lower end"), ("_high", "upper end")):
         if column.endswith(end):
-            return f"{words} of the 95 % interval: {COLUMNS[column.removesuffix(end)]}"
-    return COLUMNS[column]
+            return f"{words} of the 95 % interval: {meaning(column.removesuffix(end), *tables)}"
+    own = IN_TABLE.get(column, {})
+    named = [table for table in own if table in tables or not tables]
+    if tables and len(named) == len(tables) == 1:
+        return own[named[0]]
+    return "; ".join([COLUMNS[column], *(f"in the table of {_CALLED[table]}: {own[table]}" for table in named)])

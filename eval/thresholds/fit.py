@@ -49,7 +49,8 @@ class Threshold(NamedTuple):
 
     An end is 0 or infinite if the likelihood does not bound it, and NaN if there are too few observations. ``bias`` is
     the criterion in a yes/no task, and the share of points without an error that are marked in the task on points.
-    ``tested`` has the smallest and the largest tested depth.
+    ``tested`` has the smallest and the largest tested depth. ``is_told`` is False if the responses do not tell the
+    threshold: they are all the same answer to a yes/no question, or every tested depth lies within the interval.
     """
 
     value: float
@@ -59,6 +60,7 @@ class Threshold(NamedTuple):
     bias: float
     lapse: float
     tested: tuple[float, float]
+    is_told: bool
 
 
 def fit(tasks: Mapping[str, Task]) -> dict[str, Threshold]:
@@ -159,13 +161,16 @@ class _Model:
     def threshold(self) -> Threshold:
         """Return the task's threshold with its interval."""
         task, (best, most) = self.task, self.fitted(self.start())
-        low, high = (np.nan, np.nan)
-        if np.count_nonzero(task.cluster >= 0) >= LEAST_OBSERVATIONS:
-            low, high = self._interval(best, most)
+        low, high = self._interval(best, most)
+        tested = float(np.exp(self.tested[0])), float(np.exp(self.tested[1]))
+        own = task.response[task.cluster >= 0]
+        is_constant = task.form == "yes_no" and bool((own == own[0]).all())
+        is_told = not is_constant and (low >= tested[0] or high <= tested[1])
+        if len(own) < LEAST_OBSERVATIONS:
+            low, high = (np.nan, np.nan)
         bias = {"yes_no": float(best[BIAS]), "marks": float(special.expit(best[BIAS])), "choice": np.nan}[task.form]
         value, slope = np.exp(best[[THRESHOLD, SLOPE]])
-        tested = float(np.exp(self.tested[0])), float(np.exp(self.tested[1]))
-        return Threshold(float(value), low, high, float(slope), bias, float(best[LAPSE]), tested)
+        return Threshold(float(value), low, high, float(slope), bias, float(best[LAPSE]), tested, is_told)
 
     def _interval(self, best: Floats, most: float) -> tuple[float, float]:
         """Return the ends of the threshold's interval; an open end is 0 or infinity."""

@@ -21,7 +21,8 @@ COLUMNS: dict[str, str] = {
     "threshold": "depth of the error in pixels (of 1024) at which d' is 1 (contour evaluation), or at which the share "
     "of right responses is halfway between guessing and the best that can be reached; the threshold or an end of its "
     "interval is empty where it lies outside the tested depths",
-    "reads": "the threshold as text; outside the tested depths, the nearest tested depth with < or >",
+    "reads": "the threshold as text; outside the tested depths, the nearest tested depth with < or >; cannot be told: "
+    "the answers are the same with and without an error, or too few to exclude any tested depth",
     "reads_between": "the threshold's 95 % interval as text",
     "threshold_mm": "the threshold in millimetres, from the pixel spacing of the cases (the spacing at the detector if "
     "a radiograph has no other); empty if the spacing of a radiograph is unknown",

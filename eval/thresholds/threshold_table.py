@@ -19,6 +19,8 @@ _SCHEMA: dict[str, Any] = {
     "threshold_mm": pl.Float64, "threshold_mm_low": pl.Float64, "threshold_mm_high": pl.Float64, "slope": pl.Float64,
     "lapse": pl.Float64,
 }  # fmt: skip
+# Text in place of a threshold that the responses do not tell.
+NOT_TOLD = "cannot be told"
 _FLOATS = [name for name, kind in _SCHEMA.items() if kind == pl.Float64]
 
 
@@ -29,7 +31,8 @@ def thresholds(study: ScoredSample) -> pl.DataFrame:
     - ``with_error``: number of responses to an error (outlines, points or pictures).
     - ``false_alarms``: share of fitting outlines called wrong, or of points without an error that are marked.
     - ``threshold``: in pixels of the working image, with its interval; null outside the tested depths.
-    - ``reads, reads_between``: threshold and interval as text, such as ``12.3``, ``< 2.0``, ``> 60.0``.
+    - ``reads, reads_between``: threshold and interval as text, such as ``12.3``, ``< 2.0``, ``> 60.0``; or
+      :data:`NOT_TOLD`, without an interval, if the responses do not tell the threshold.
     - ``threshold_mm``: only if the pixel spacing of all radiographs is known.
     """
     rows = observations(study)
@@ -56,6 +59,8 @@ def _row(part: pl.DataFrame, found: Threshold | None, scale: dict[str, float]) -
     counts = (part["item_id"].n_unique(), part["cluster"].n_unique(), part.height - fitting.height, alarms)
     if found is None:
         return *counts, *[None] * (len(_SCHEMA) - len(WHO) - 1 - len(counts))
+    if not found.is_told:
+        return *counts, *[None] * 4, NOT_TOLD, *[None] * 5, found.lapse
     criterion = found.bias if TASKS[part["seen_in"][0]] == "yes_no" else np.nan
     ends = found.value, found.low, found.high
     shown = [value if found.tested[0] <= value <= found.tested[1] else np.nan for value in ends]

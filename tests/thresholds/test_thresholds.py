@@ -20,7 +20,7 @@ from chexqa.contract.read_run import Turn
 from chexqa.eval.report import limit_plots
 from chexqa.eval.thresholds.fit import fit
 from chexqa.eval.thresholds.psychometric import Task, log_likelihood, probability, task_of
-from chexqa.eval.thresholds.threshold_table import thresholds
+from chexqa.eval.thresholds.threshold_table import NOT_TOLD, thresholds
 
 pytestmark = pytest.mark.xdist_group("thresholds")
 
@@ -196,9 +196,27 @@ def sum_of(text: str) -> int:
 def test_a_threshold_outside_the_tested_depths_is_a_side_and_the_plot_shows_it(
     answered: Callable[[Callable[[str, float], bool]], list[dict[str, object]]],
 ) -> None:
-    rows = answered(lambda item, depth: depth == 0)
+    """The model calls one outline in twelve wrong, whatever the depth, and sees no other error."""
+    rows = answered(lambda item, depth: sum_of(item) % 12 != 0 if depth == 0 else sum_of(item) % 12 == 0)
     assert {row["reads"] for row in rows} == {"> 58.3", "> 60.0"}, "the deepest outline has two errors"
     assert {row["threshold"] for row in rows} == {None}
     assert str(rows[1]["reads_between"]).endswith("to > 60.0")
     assert limit_plots.thresholds(pl.DataFrame(rows), ["m"]) is not None
     assert limit_plots.thresholds(pl.DataFrame(rows).clear(), ["m"]) is None
+
+
+@pytest.mark.parametrize("says_wrong", [True, False])
+def test_the_same_answer_to_every_outline_tells_no_threshold(
+    answered: Callable[[Callable[[str, float], bool]], list[dict[str, object]]], says_wrong: bool
+) -> None:
+    contour = answered(lambda item, depth: says_wrong == (depth > 0))[0]
+    assert contour["false_alarms"] == float(says_wrong)
+    assert (contour["reads"], contour["reads_between"], contour["threshold"]) == (NOT_TOLD, None, None)
+    assert limit_plots.thresholds(pl.DataFrame([contour]), ["m"]) is None
+
+
+def test_answers_that_exclude_no_tested_depth_tell_no_threshold() -> None:
+    """Eight answers, of which the deep errors are called right as often as the shallow ones."""
+    depth = np.array([np.nan] * 4 + [10.0, 20.0, 40.0, 60.0])
+    found = fit({"all": task_of("yes_no", depth, np.array([1, 0, 1, 0, 1, 0, 1, 0], bool), np.arange(8))})
+    assert not found["all"].is_told

@@ -16,6 +16,7 @@ from chexqa.contract.items import PATHS
 from chexqa.contract.kinds import KINDS, LEVELS, kind_order
 from chexqa.eval.confidence.confidence_tables import ALL
 from chexqa.eval.design.weights import NOT_COMPARED
+from chexqa.eval.models.registry import BASELINE, READERS
 from chexqa.eval.report.page.sections import OUTLINE, Frames
 from chexqa.eval.scoring.grade import STATES
 from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
@@ -40,7 +41,6 @@ PROTOCOLS = {
     "oracle_stated": "Each case is one conversation; after a wrong stage the next question states the right answer.",
     "independent": "Each question is asked alone, without earlier questions and answers.",
 }
-_KINDS_OF_READERS = ("reader/", "readers/")
 
 
 def page_data(benchmark: Benchmark, frames: Frames, domains: Mapping[str, str]) -> dict[str, Any]:
@@ -83,15 +83,16 @@ def page_data(benchmark: Benchmark, frames: Frames, domains: Mapping[str, str]) 
 
 def role(name: str) -> str:
     """Return ``baseline``, ``reader`` or ``model``, found from the model's name."""
-    if name.startswith("baseline/"):
+    if name.startswith(BASELINE):
         return "baseline"
-    return "reader" if name.startswith(_KINDS_OF_READERS) else "model"
+    return "reader" if name.startswith(READERS) else "model"
 
 
 def terms(frames: Frames) -> dict[str, str]:
     """Return the meaning of every column of the tables; columns with ends of intervals are left out."""
     columns = sorted({name for table in frames.values() for name in _columns(table)})
-    return {words(name): meaning(name) for name in columns}
+    within = {column: [name for name, table in frames.items() if column in table.columns] for column in columns}
+    return {words(column): meaning(column, *tables) for column, tables in within.items()}
 
 
 def option_numbers(benchmark: Benchmark) -> dict[str, dict[str, int]]:
@@ -118,7 +119,7 @@ def _table(name: str, frame: pl.DataFrame) -> dict[str, Any]:
         "caption": f"{TABLES[name][0].upper()}{TABLES[name][1:]}",
         "rows": frame.height,
         "columns": [
-            [column, words(column), meaning(column), _form(column, frame[column])] for column in _columns(frame)
+            [column, words(column), meaning(column, name), _form(column, frame[column])] for column in _columns(frame)
         ],
         "values": {column: _values(frame[column]) for column in frame.columns},
     }
