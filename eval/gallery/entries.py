@@ -11,7 +11,7 @@ import polars as pl
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import ORIGINAL, Answer, CaseKey, Item, asking_order
 from chexqa.contract.read_run import Turn
-from chexqa.eval.grounding.answer_pairs import has_altered
+from chexqa.eval.grounding.answer_pairs import left_out
 from chexqa.eval.scoring.grade import STATES, Graded, protocol_name
 from chexqa.generators.interventions import altered_items
 from chexqa.generators.interventions.alter_case import ASKED_AGAIN
@@ -169,12 +169,12 @@ def begun(state: str, parsed: tuple[int, ...] | None, reply: str | None, reasoni
 
 
 def _not_audited(graded: Graded) -> dict[tuple[str, str], list[str]]:
-    """Return the reasons why questions are not asked with altered pictures, keyed by case and kind of question.
+    """Return the reasons why questions cannot be asked under the asked conditions, keyed by case and kind of question.
 
     The result is empty if no run was asked about altered pictures.
     """
     found: dict[tuple[str, str], list[str]] = {}
-    for row in altered_items.load(graded.benchmark).not_audited or () if has_altered(graded) else ():
+    for row in left_out(graded):
         for kind in ASKED_AGAIN[row.condition]:
             found.setdefault((row.case_id, kind), []).append(row.flag)
     return found

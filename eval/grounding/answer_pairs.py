@@ -7,12 +7,12 @@ from typing import Any
 
 import polars as pl
 
-from chexqa.contract.items import ORIGINAL, condition_of
+from chexqa.contract.items import ORIGINAL, asked_conditions, condition_of
 from chexqa.contract.read_run import ERROR, Run, Turn
 from chexqa.eval.scoring.grade import Graded, protocol_name
 from chexqa.eval.scoring.sample import ScoredSample
 from chexqa.generators.interventions import altered_items
-from chexqa.generators.interventions.altered_items import AlteredKey
+from chexqa.generators.interventions.altered_items import AlteredKey, NotAudited
 
 WHO = ("model", "protocol")
 ANSWERED = ("correct", "wrong")
@@ -30,6 +30,12 @@ def has_altered(graded: Graded) -> bool:
     """Return True if a run was asked about altered pictures."""
     altered = (turn for run in graded.runs for turn in run.altered)
     return any(condition_of(turn.item_id) in altered_items.ALTERED for turn in altered)
+
+
+def left_out(graded: Graded) -> list[NotAudited]:
+    """Return the cases that cannot be asked under a condition that at least one run asks about."""
+    asked = {condition for run in graded.runs for condition in asked_conditions(run.about)}
+    return [row for row in altered_items.load(graded.benchmark).not_audited or () if row.condition in asked]
 
 
 def answer_pairs(study: ScoredSample) -> pl.DataFrame:

@@ -8,12 +8,11 @@ from typing import Any
 import polars as pl
 
 from chexqa.eval.grounding import followed_keys, published_measures
-from chexqa.eval.grounding.answer_pairs import WHO, answer_pairs, originals
+from chexqa.eval.grounding.answer_pairs import WHO, answer_pairs, left_out, originals
 from chexqa.eval.grounding.net_grounding import NetGrounding, net_grounding, triples, verdict
 from chexqa.eval.grounding.published_measures import published_class
 from chexqa.eval.scoring.intervals import Estimates, Sample
 from chexqa.eval.scoring.sample import ScoredSample
-from chexqa.generators.interventions import altered_items
 
 _RATES = ("true_removal", "key_following", "mirror", "mirror_side", "flips_again", "cgr", "uar", "is")
 _ENDS = ("", "_low", "_high")
@@ -118,10 +117,9 @@ def grounding_findings(study: ScoredSample) -> pl.DataFrame:
 
 
 def not_audited(study: ScoredSample) -> pl.DataFrame:
-    """Return the number of cases without an altered picture, for each finding, condition and reason."""
-    left = altered_items.load(study.benchmark).not_audited or ()
+    """Return the number of cases without an altered picture, for each finding, asked condition and reason."""
     rows = pl.DataFrame(
-        [(row.finding, row.condition, row.reason) for row in left],
+        [(row.finding, row.condition, row.reason) for row in left_out(study.graded)],
         schema={"finding": pl.String, "condition": pl.String, "reason": pl.String}, orient="row",
     )  # fmt: skip
     return rows.group_by(rows.columns, maintain_order=True).len("cases").sort("finding", "condition", "reason")

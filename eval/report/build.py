@@ -79,7 +79,8 @@ def page_files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
             *asked_items.endings(graded),
         ],
         render.sections(frames),
-        methods.paragraphs(graded, frames["facts"]["clusters"][0]),
+        render.not_asked(graded, frames),
+        methods.paragraphs(graded, frames),
         data,
     )
     made = {INDEX: html.encode()}

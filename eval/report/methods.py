@@ -5,10 +5,16 @@ They describe the benchmark, the models, dates, the reading of replies, and stat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+import polars as pl
+
+from chexqa.contract.items import CONTESTED
+from chexqa.contract.kinds import GRID_CELL
 from chexqa.contract.read_run import Run
+from chexqa.eval.design.weights import NOT_COMPARED
 from chexqa.eval.prompts import conditions
+from chexqa.eval.report.write import Frames
 from chexqa.eval.scoring.grade import Graded, protocol_name
 from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
 from chexqa.eval.scoring.predictions import ELSEWHERE
@@ -28,9 +34,15 @@ _PROTOCOLS = {
 }
 
 
-def paragraphs(graded: Graded, clusters: str) -> list[str]:
-    """Return the methods section as a few paragraphs; ``clusters`` names the unit of resampling, such as "patients"."""
-    return [_benchmark(graded), *_runs(graded.runs), _states(), _statistics(clusters)]
+def paragraphs(graded: Graded, frames: Frames) -> list[str]:
+    """Return the methods section as a few paragraphs."""
+    return [
+        _benchmark(graded),
+        *_runs(graded.runs),
+        _counts(graded, frames),
+        _states(),
+        _statistics(frames["facts"]["clusters"][0]),
+    ]
 
 
 def _benchmark(graded: Graded) -> str:
@@ -108,6 +120,28 @@ def _model(run: Run, name: str) -> str:
     when = "not asked" if not days else f"asked on {days[0]}" if len(days) == 1 else f"asked {days[0]} to {days[-1]}"
     says = f", which called itself {', '.join(answered[:3])}" if answered and answered != [about["litellm"]] else ""
     return f"{name} ({about['litellm']}{says}; {decoding}; {when})"
+
+
+def _counts(graded: Graded, frames: Frames) -> str:
+    """Return sentences on the numbers of questions, so that the numbers of the page can be added up."""
+    items = graded.grades.unique("item_id", keep="first")
+    levels = items.filter(pl.col("level").is_not_null())
+    contested = levels.filter(pl.col("flags").list.contains(CONTESTED)).height
+    left = levels.filter((pl.col("finding") == NOT_COMPARED) & ~pl.col("flags").list.contains(CONTESTED)).height
+    grid = items.filter(pl.col("kind") == GRID_CELL).height
+    sorts = {"of the three levels": levels.height, "on the grid": grid}
+    sorts["of other kinds"] = items.height - sum(sorts.values())
+    out = " and ".join(_counted({f"on {NOT_COMPARED}": left, "contested": contested}))
+    return (
+        f"An item is one question about one case. {plural(items.height, 'item')} were asked: "
+        f"{', '.join(_counted(sorts))}.{f' Scores of levels leave out {out}.' if out else ''} States count how often "
+        f"items with their original pictures were asked, which is {frames['states']['items'].max():,} times for a "
+        "model and protocol. Costs count those with an outcome, and have columns of their own for altered pictures."
+    )
+
+
+def _counted(numbers: Mapping[str, int]) -> list[str]:
+    return [f"{count:,} {words}" for words, count in numbers.items() if count]
 
 
 def _states() -> str:

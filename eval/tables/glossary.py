@@ -266,8 +266,8 @@ COLUMNS: dict[str, str] = {
     "looks": "verdict on net grounding: uses the lesion (interval above 0 and at least 10 points), not shown to use it "
     "(interval below 10 points), or undecided",
     "net_grounding": "share of detection answers that change (from yes to no, or from no to yes) when the lesion is "
-    "filled in, minus the share that change when another part of the lung is filled in; mean of the findings with at least ten "
-    "audited patients (of all, if none has ten)",
+    "filled in, minus the share that change when another part of the lung is filled in; mean of the findings with at "
+    "least ten audited patients (of all, if none has ten)",
     "right_and_grounded": "share of audited cases whose answer is right, changes when the lesion is filled in, and "
     "stays when another part of the lung is filled in; mean of the same findings as net "
     "grounding",
@@ -348,7 +348,8 @@ IN_TABLE: dict[str, dict[str, str]] = {
         "fresh": "one-sided p, with the labels of the two benchmarks exchanged patient by patient",
     },
     "verdict": {
-        "fresh": "does not fall (the drop's interval ends below the margin), falls (corrected p below 0.01) or undecided"
+        "fresh": "does not fall (the drop's interval ends below the margin), falls (corrected p below 0.01), or "
+        "undecided",
     },
     "asked": {"contradictions": "number of conversations with both questions answered"},
     "patients": {"grounding": "number of patients whose cases count in net grounding"},

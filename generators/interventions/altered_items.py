@@ -29,7 +29,7 @@ ALTERED = tuple(name for name in CONDITIONS if name != ORIGINAL)
 ALONE = ("partial", "mirror")
 ITEMS, KEY = "interventions.jsonl", "interventions-key.jsonl"
 # Flag, in a gallery, of questions that cannot be asked under a condition.
-FLAG = "not asked with a {condition} picture: {reason}"
+FLAG = "not asked with the {condition} picture: {reason}"
 
 
 @dataclass(frozen=True)

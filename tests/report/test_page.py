@@ -36,7 +36,10 @@ pytestmark = pytest.mark.xdist_group("page")
 HOSTILE = "<img src=x onerror='window.stolen=1'>=1+1|a_very-long/name-of-a-model$that\\goes{on}and-on"
 # Share of right answers of each model; the reader stands beside them, and the baseline knows everything.
 MODELS = {"good": 0.9, "fair": 0.6, HOSTILE: 0.3, "reader/anna": 0.8, "baseline/oracle": 1.0}
-SIMULATED = {"fair": "baseline/skill-60-60-60-60", "baseline/oracle": "baseline/oracle"}
+SIMULATED = {
+    "fair": "baseline/skill-60-60-60-60", "reader/anna": "baseline/skill-80-80-80-80",
+    "baseline/oracle": "baseline/oracle",
+}  # fmt: skip
 PROTOCOLS = ("end_to_end", "independent")
 SCREENS = (400, 1400, 2560)
 LAYOUT = (Path(__file__).parents[1] / "support" / "layout.js").read_text()
@@ -189,7 +192,9 @@ def test_the_first_screen_says_who_was_asked_and_who_is_best(page: Any, report: 
     page.focus("#s-protocol")
     assert "the model's earlier answers stay" in page.locator("#tip").inner_text()
     assert re.search(r"Stage with the largest loss: \w+ \(\d models?\)", page.locator("#stops").inner_text())
-    assert page.locator("#stops svg .guess").text_content() == "guessing"
+    assert set(page.locator("#stops svg .guess").all_text_contents()) == {"guessing", "always yes"}
+    stops = page.locator("#stops").inner_text()
+    assert "Without a look, answering “yes” every time passes detect and judge in all these cases." in stops
     assert page.locator("#stops h2").inner_text() == "Where models stop seeing"
     for part in ("#leaders", "#stops svg"):
         box = page.locator(part).bounding_box()
@@ -205,7 +210,7 @@ def test_the_notice_of_phantoms_stands_once(page: Any) -> None:
 
 
 def test_the_page_and_its_files_say_which_models_are_simulated(page: Any, report: Path) -> None:
-    said = "Simulated models: offline baselines of chexqa answered for fair"
+    said = "Simulated models and readers: offline baselines of chexqa answered for fair, and for reader/anna"
     assert page.locator("main").inner_text().count(said) == 1
     notice = pl.read_csv(report / "tables" / "levels.csv")["notice"][0]
     assert said in notice
@@ -236,6 +241,9 @@ def test_a_score_that_is_not_above_guessing_is_not_praised_and_unpriced_models_a
     told = changed(page, "grid", f"row.finding === '{MACRO}'", "row.hit_rate = row.chance / 2")
     assert "grid\nno model is above guessing\nhighest: " in told
     unfold(page, "states")
+    told = changed(page, "levels", "row.level === 'coarse'", "row.corrected_low = -0.02")
+    assert "coarse\nno model is surely above guessing\nhighest: " in told
+    assert "Best model at coarse" not in told
     caption = page.locator("#states figcaption", has_text="against dollars")
     assert caption.inner_text().endswith("Not drawn, because no price is known or it is 0: good.")
 
@@ -271,6 +279,69 @@ def test_a_score_says_why_it_has_no_interval_or_no_number(page: Any) -> None:
     assert "both answers in the key" in said
     tip = page.locator("#tip")
     assert not tip.is_visible() or "both answers" not in tip.inner_text(), "what is said goes with what it is said of"
+
+
+def test_the_first_screen_says_how_many_models_look_and_on_what_that_rests(page: Any) -> None:
+    """Rows stand in for those of a run on altered pictures, and are removed again."""
+    told, fold = page.evaluate("""() => {
+      const row = { protocol: "end_to_end", audited: 12, patients: 11, findings: 2 };
+      report.rows("grounding").push(
+        { ...row, model: "fair", net_grounding: -0.1, net_grounding_low: null, net_grounding_high: null, looks: "undecided" },
+        { ...row, model: "good", net_grounding: -0.2, net_grounding_low: -0.3, net_grounding_high: 0.05,
+          looks: "not shown to use it" });
+      leaderboard.show();
+      const told = report.$("best").innerText, row_ = document.querySelector('#leaders tr[data-model="good"]');
+      const mark = [...row_.querySelectorAll("a")].at(-1);
+      mark.focus();
+      const [tip, line] = [report.$("tip"), row_].map((node) => node.getBoundingClientRect());
+      mark.blur();
+      report.rows("grounding").splice(0);
+      leaderboard.show();
+      return [told, tip.top >= line.bottom || tip.bottom <= line.top];
+    }""")
+    assert "net grounding\nnot shown to use it: 1 of 2 models; undecided: 1\nhighest: fair, −10.0" in told
+    assert "no interval: one of its kinds or findings has fewer than 2 patients" in told
+    assert "12 audited cases; the mean is of 2 findings and 11 patients" in told
+    assert fold, "what is said of a row does not cover the row"
+
+
+def test_the_page_says_what_was_not_asked_and_how_to_ask_it(page: Any) -> None:
+    said = page.locator("#not-asked").inner_text()
+    assert "altered radiographs (--condition original,target,irrelevant)" in said
+    assert "no pictures (--blind)" in said
+    assert "--stress" not in said, "it was asked"
+    assert page.locator("#without").count() == 0
+
+
+def test_counts_of_the_page_add_up(page: Any, report: Path) -> None:
+    grades = pl.read_parquet(report / "grades.parquet").unique("item_id")
+    of_levels, whole = grades.filter(pl.col("level").is_not_null()).height, grades.height
+    unfold(page, "methods")
+    methods = page.locator("#methods").inner_text()
+    assert f"{whole} items were asked: {of_levels} of the three levels, {whole - of_levels} on the grid." in methods
+    levels = pl.read_csv(report / "tables" / "levels.csv").filter(pl.col("level") == "mean of levels")
+    assert set(levels["items"]) == {of_levels}
+    stressed = pl.read_csv(report / "tables" / "costs.csv").filter(model="fair")
+    assert dict(stressed.select("protocol", "asked_altered").rows()) == {"end_to_end": 0, "independent": whole}
+    assert stressed.filter(protocol="independent")["cost_altered_usd"][0] == pytest.approx(0.001 * whole)
+
+
+def test_a_table_gives_the_true_reason_for_a_number_without_an_interval(page: Any) -> None:
+    unfold(page, "depth", "comparisons")
+    depth = page.locator("#depth details.table").first
+    depth.locator("summary").click()
+    depth.locator("tbody tr.reference").first.wait_for()
+    assert "without an interval" not in depth.inner_text(), "constant answers have no interval to miss"
+    few = page.evaluate("""() => {
+      const row = report.rows("depth")[0], kept = { ...row };
+      Object.assign(row, { cases: 3, depth_low: null, depth_high: null });
+      tables.again();
+      const said = document.querySelector("#depth details.table").innerText;
+      Object.assign(row, kept);
+      tables.again();
+      return said;
+    }""")
+    assert "A number without an interval comes from fewer than 4 patients." in few
 
 
 def test_places_stand_on_the_first_screen_where_nothing_else_was_asked(page: Any) -> None:
@@ -476,15 +547,17 @@ def test_stress_and_confidence_are_drawn_and_their_marks_open_examples(page: Any
 
 def test_a_threshold_outside_the_tested_depths_stands_on_its_side(page: Any) -> None:
     """Rows stand in for those of the page's table, which are put back."""
-    drawn = page.evaluate("""() => {
+    drawn, untold = page.evaluate("""() => {
       const base = { protocol: "end_to_end", seen_in: "points", items: 9, patients: 9, with_error: 9 };
       const table = report.rows("thresholds"), kept = table.splice(0);
       table.push(
         { ...base, model: "good", reads: "> 60.0", reads_between: "52.0 to > 60.0", threshold: null },
         { ...base, model: "fair", reads: "< 2.0", reads_between: "< 2.0 to 3.0", threshold: null },
-        { ...base, model: "reader/anna", reads: "9.0", reads_between: null, threshold: 9 });
+        { ...base, model: "reader/anna", reads: "9.0", reads_between: null, threshold: 9 },
+        { ...base, model: "baseline/oracle", reads: report.data.not_told, reads_between: null, threshold: null });
       const figure = views.of("limits")[0], caption = figure.querySelector("figcaption").textContent;
-      const marks = [...figure.querySelectorAll(".mark")].map((mark) => ({
+      const untold = figure.querySelector('[aria-label^="baseline/oracle: cannot be told"]').textContent;
+      const marks = [...figure.querySelectorAll(".mark:has(path)")].map((mark) => ({
         caption, said: mark.getAttribute("aria-label"),
         name: mark.getAttribute("aria-label").split(".  ")[0], href: mark.getAttribute("href"),
         at: Number(mark.querySelector("path").getAttribute("transform").match(/[\\d.]+/)[0]),
@@ -492,8 +565,9 @@ def test_a_threshold_outside_the_tested_depths_stands_on_its_side(page: Any) -> 
           ["x1", "x2"].map((end) => Number(one.getAttribute(end))))[0],
       }));
       table.splice(0, table.length, ...kept);
-      return marks;
+      return [marks, untold];
     }""")
+    assert untold == "baseline/oracle– cannot be told"
     above, below, anna = (
         next(one for one in drawn if one["name"].startswith(name)) for name in ("good", "fair", "reader")
     )
@@ -618,7 +692,7 @@ def further(report: Path) -> str:
         "rotations": [{**one, "rotation": turn, "score": "coarse", "value": 0.5, "spread": 0.25} for turn in (0, 1)],
         "agreement": [{**one, "kind": "detection", "items": 9, "same_answer": 0.75, "same_verdict": 0.8}],
         "positions": [{**one, "kind": "severity", "position": 2, "answers": 30, **ends}],
-        "grounding": [{**one, "looks": "uses the lesion", "audited": 9, "accuracy": 0.9, "net_grounding": 0.5,
+        "grounding": [{**one, "looks": "uses the lesion", "audited": 9, "patients": 9, "findings": 2, "accuracy": 0.9, "net_grounding": 0.5,
                        "net_grounding_low": -0.2, "net_grounding_high": 0.9, "right_and_grounded": 0.4}],
         "thresholds": [{**one, "seen_in": "points", "items": 9, "patients": 9, "with_error": 9, "reads": "> 60.0",
                         "reads_between": "52.0 to > 60.0", "threshold": None}],
@@ -682,14 +756,14 @@ def test_places_abstentions_and_what_answers_depend_on_are_drawn(shared: Tab, re
     assert [text.split(" [")[0] for text in held] == ["good: 20.0", "good: 90.0", "good: 10.0"]
     assert "Right of all questions: 72.0 %" in held[1]
     page.evaluate("report.change({ model: 'good' }, true)")
-    lost, turned, again, favoured = marks("effects")
+    (lost,), (turned, again, favoured) = marks("without"), marks("effects")
     assert lost.startswith("good: 30.0 [20.0, 40.0]. 95 % interval. With: 80.0; without: 50.0")
     assert turned.startswith("good: 25.0")
     assert "Order 0: 50.0" in turned
     assert again.startswith("good: 75.0")
     assert favoured.startswith("severity, 2: −15.0 [−25.0, −5.0]. Chosen: 20.0 %, key: 35.0 %")
     page.evaluate("""() => document.getElementById("report").append(report.make("div", { class: "content" },
-      ...["places", "effects", "confidence", "grounding", "limits", "stress", "comparisons"].flatMap(effects.of)))""")
+      ...["places", "without", "effects", "confidence", "grounding", "limits", "stress", "comparisons"].flatMap(effects.of)))""")
     assert page.locator("#report > .content .panel").count() >= 15
     for width in SCREENS:
         page.set_viewport_size({"width": width, "height": 900})

@@ -140,8 +140,8 @@ const report = (() => {
   // A narrow window, in which wide plots are drawn with fewer units so that their text stays readable.
   const narrow = window.matchMedia("(max-width: 760px)");
 
-  // One box with the explanation of a mark or a term, shown on hover and focus: beside a mark of a plot if there is room,
-  // otherwise below. If the page scrolls under a resting pointer, the box stays with the mark that keys have reached.
+  // One box with the explanation of a mark or a term, shown on hover and focus: beside a row of a plot if there is room,
+  // otherwise below or above. If the page scrolls under a resting pointer, the box stays with the mark that keys have reached.
   const tip = $("tip"), shows = new WeakMap();
   let told = null, byKeys = false, pointer = "";
   document.addEventListener("keydown", (event) => { byKeys = true; if (event.key === "Escape") tip.hidden = true; }, true);
@@ -154,12 +154,14 @@ const report = (() => {
   function place(node) {
     const box = node.getBoundingClientRect(), own = tip.getBoundingClientRect(), gap = 8;
     const width = document.documentElement.clientWidth, height = document.documentElement.clientHeight;
-    const isMark = "mark" in node.dataset, isRight = isMark && box.right + gap + own.width + gap <= width, isLeft = isMark && box.left - gap - own.width >= gap;
-    const below = box.bottom + gap + own.height <= height || box.top - gap - own.height < 0;
+    // A row that is explained stays readable: the box stands beside a row of a plot, and below or above a row of a table.
+    const row = node.closest("tr")?.getBoundingClientRect() ?? box;
+    const isMark = "mark" in node.dataset && node.querySelector(".hit, .hit-line, .funnel, circle"), isRight = isMark && box.right + gap + own.width + gap <= width, isLeft = isMark && box.left - gap - own.width >= gap;
+    const below = row.bottom + gap + own.height <= height || row.top - gap - own.height < 0;
     const middle = Math.max(gap, Math.min(box.top + box.height / 2 - own.height / 2, height - own.height - gap));
     const left = isRight ? box.right + gap : isLeft ? box.left - gap - own.width : Math.max(gap, Math.min(box.left + box.width / 2 - own.width / 2, width - own.width - gap));
     tip.style.left = `${left + window.scrollX}px`;
-    tip.style.top = `${(isRight || isLeft ? middle : below ? box.bottom + gap : box.top - own.height - gap) + window.scrollY}px`;
+    tip.style.top = `${(isRight || isLeft ? middle : below ? row.bottom + gap : row.top - own.height - gap) + window.scrollY}px`;
   }
   function tell(node, lines) {
     const show = () => {

@@ -16,8 +16,10 @@ from chexqa.contract.items import PATHS
 from chexqa.contract.kinds import KINDS, LEVELS, kind_order
 from chexqa.eval.confidence.confidence_tables import ALL
 from chexqa.eval.design.weights import NOT_COMPARED
+from chexqa.eval.grounding import net_grounding
 from chexqa.eval.models.registry import BASELINE, READERS
 from chexqa.eval.report.page.sections import OUTLINE, Frames
+from chexqa.eval.scoring.associations import LEAST_CORRELATED
 from chexqa.eval.scoring.grade import STATES
 from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
 from chexqa.eval.tables.asked_items import in_reading_order
@@ -27,6 +29,7 @@ from chexqa.eval.tables.levels_and_stages import OVERALL
 from chexqa.eval.tables.model_pairs import GRID_SCORE
 from chexqa.eval.tables.numbers_markdown_latex import WIDE, words
 from chexqa.eval.thresholds.fit import LEAST_OBSERVATIONS
+from chexqa.eval.thresholds.threshold_table import NOT_TOLD
 from chexqa.generators.interventions.altered_items import FLAG
 
 # Column that the rows of a report's tables share, and that the page's switch of protocols filters.
@@ -69,7 +72,10 @@ def page_data(benchmark: Benchmark, frames: Frames, domains: Mapping[str, str]) 
         "unit": frames["facts"]["clusters"][0],
         "least": LEAST_CLUSTERS,
         "least_responses": LEAST_OBSERVATIONS,
+        "least_correlated": LEAST_CORRELATED,
         "not_compared": NOT_COMPARED,
+        "verdicts": [net_grounding.USES, net_grounding.NOT_SHOWN, net_grounding.UNDECIDED],
+        "not_told": NOT_TOLD,
         "ways": ways,
         "sections": [
             {"anchor": section.anchor, "tables": [name for name in section.tables if name in shown]}

@@ -42,14 +42,19 @@ const effects = (() => {
       ended.length ? make("figure", {}, make("figcaption", {}, "Answers about the findings that are present, in numbers of findings."), key(ENDS.map(([, label, tone]) => [label, tone])), make("div", { class: "panels" }, ...ended)) : null];
   }
 
-  // What is lost without the radiograph, and how much answers depend on the order of options and on chance.
+  // What is lost without the radiograph.
+  function without() {
+    const lost = shown("without_radiograph").filter((row) => row.difference !== null);
+    return lost.length ? [figure("Score with the radiograph minus score without it, points. At 0, the radiograph adds nothing.", ...unique(lost.map((row) => `${row.without}\n${row.score}`)).map((one) => {
+      const [kind, score] = one.split("\n"), own = lost.filter((row) => row.without === kind && row.score === score), of = byModel(own);
+      return dots({ title: `${words(score)}, ${kind}`, from: -0.1, marks: [[0, "adds nothing"]], rows: models(own).map((model) => line(model, of.get(model), "difference", null, [`With: ${number(of.get(model).with_image)}; without: ${number(of.get(model).without_image)}`])) });
+    }))] : [];
+  }
+
+  // How much answers depend on the order of options and on chance.
   function stability() {
-    const lost = shown("without_radiograph").filter((row) => row.difference !== null), turned = shown("rotations").filter((row) => row.spread !== null);
+    const turned = shown("rotations").filter((row) => row.spread !== null);
     const again = shown("agreement").filter((row) => row.same_answer !== null), found = [];
-    if (lost.length) found.push(figure("Score with the radiograph minus score without it, points. At 0, the radiograph adds nothing.", ...unique(lost.map((row) => `${row.without}\n${row.score}`)).map((one) => {
-      const [without, score] = one.split("\n"), own = lost.filter((row) => row.without === without && row.score === score), of = byModel(own);
-      return dots({ title: `${words(score)}, ${without}`, from: -0.1, marks: [[0, "adds nothing"]], rows: models(own).map((model) => line(model, of.get(model), "difference", null, [`With: ${number(of.get(model).with_image)}; without: ${number(of.get(model).without_image)}`])) });
-    })));
     if (turned.length) found.push(figure("Largest gap between two orders of the options, points. At 0, the order does not matter.", ...unique(turned.map((row) => row.score)).map((score) => {
       const own = turned.filter((row) => row.score === score);
       return dots({ title: words(score), to: 0.5, rows: models(own).map((model) => {
@@ -76,7 +81,7 @@ const effects = (() => {
     } }))];
   }
 
-  const BY_SECTION = { places, effects: stability, confidence: () => [abstained()] };
+  const BY_SECTION = { places, without, effects: stability, confidence: () => [abstained()] };
   // All plots of a section: those of the views, then those of this module.
   const of = (anchor) => [...views.of(anchor), ...(BY_SECTION[anchor] ? BY_SECTION[anchor]() : [])].filter(Boolean);
   return { of };

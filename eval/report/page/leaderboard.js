@@ -45,23 +45,32 @@ const leaderboard = (() => {
     }
     const grounding = new Map(rows("grounding").filter(here).map((row) => [row.model, row]));
     if (grounding.size) {
-      shown.push({ name: "grounding", label: "net grounding", meaning: data.terms["net grounding"], nobody: "no model follows the lesion", of: (model) => {
+      shown.push({ name: "grounding", label: "net grounding", meaning: data.terms["net grounding"], isUntested: true, of: (model) => {
         const row = grounding.get(model);
         return entry(row, "net_grounding", 0, { model, protocol: view.protocol, condition: "target" }, `${model}, net grounding`,
-          row ? [`${number(row.audited, "count")} audited cases`, `Verdict: ${row.looks}`] : []);
+          row ? [`Verdict: ${row.looks ?? "none"}`, audited(row)] : []);
       } });
     }
     // Where places alone were asked, their net scores stand here; otherwise in their section alone.
     const places = shown.length ? [] : rows("places").filter((row) => here(row) && row.finding === data.macro);
     for (const kind of new Set(places.map((row) => row.kind))) {
       const own = new Map(places.filter((row) => row.kind === kind).map((row) => [row.model, row]));
-      shown.push({ name: kind, label: words(kind), meaning: `${data.terms.net}; mean of findings`, nobody: "no model is better than always answering “nowhere”", least: -1, of: (model) => {
+      shown.push({ name: kind, label: words(kind), meaning: `${data.terms.net}; mean of findings`, isUntested: true, nobody: "no model is better than always answering “nowhere”", unsure: "no model is surely better than always answering “nowhere”", least: -1, of: (model) => {
         const row = own.get(model), one = entry(row, "net", 0, { model, protocol: view.protocol, kind }, `${model}, ${words(kind)}`,
           row ? [`${number(row.present, "count")} findings present, ${number(row.absent, "count")} absent`, `Present: ${number(row.right_present)} % right; absent: ${number(row.placed_absent)} % with a place`] : []);
         return one && one.value == null && row.frame !== "proved" ? { ...one, missing: `no number: its coordinate system is ${row.frame}` } : one;
       } });
     }
     return shown;
+  }
+
+  // What net grounding rests on.
+  const audited = (row) => `${report.plural(row.audited, "audited case")}; the mean is of ${report.plural(row.findings, "finding")} and ${unit(row.patients)}`;
+
+  // The verdicts on net grounding, with the number of models of each.
+  function verdicts(column, ranked) {
+    const found = ranked.map((model) => column.of(model).row.looks), counts = data.verdicts.map((verdict) => [verdict, found.filter((one) => one === verdict).length]).filter(([, count]) => count);
+    return counts.map(([verdict, count], place) => `${verdict}: ${count}${place ? "" : ` of ${report.plural(found.length, "model")}`}`).join("; ");
   }
 
   function meaning(name) {
@@ -131,10 +140,11 @@ const leaderboard = (() => {
   }
 
   // Why the best model of a score has no letters: its tests are not among those named in advance, or there are none.
-  function exploratory(score, first) {
+  function exploratory(score, first, second) {
     const tests = rows("pairs").filter((row) => here(row) && row.score === score && [row.model_a, row.model_b].includes(first) && row.p !== null && about(row.model_a).role === "model" && about(row.model_b).role === "model");
     if (!tests.length) return "differences are not tested: fewer than two models have answered all questions";
-    return `exploratory tests, not corrected: p < 0.05 against ${tests.filter((row) => row.p < 0.05).length} of ${tests.length} models`;
+    const isTold = (row) => row.p < 0.05, next = tests.find((row) => [row.model_a, row.model_b].includes(second));
+    return [`exploratory tests, not corrected: p < 0.05 against ${tests.filter(isTold).length} of ${tests.length} models`, ...(next && !isTold(next) ? [", not against the second, ", report.whole(second)] : [])];
   }
 
   // Who is best at each score, and how many models cannot be told apart from the best.
@@ -147,14 +157,18 @@ const leaderboard = (() => {
       const [first] = ranked, one = column.of(first), own = group.get(`${column.name} ${first}`) ?? "";
       const equal = ranked.filter((model) => column.of(model).value === one.value), rest = ranked.slice(equal.length);
       const alike = own ? rest.filter((model) => [...(group.get(`${column.name} ${model}`) ?? "")].some((letter) => own.includes(letter))) : null;
-      const sure = column.nobody ? [column.name === "grounding" ? one.row.looks : null, ranked.length < 2 ? "the only model" : "models are not tested against each other"].filter(Boolean).join("; ") : ranked.length < 2 ? "the only model" : alike === null ? exploratory(column.name, first) : !rest.length ? "all models have the same score" :
+      const sure = ranked.length < 2 ? "the only model" : column.isUntested ? "models are not tested against each other" : alike === null ? exploratory(column.name, first, ranked[1]) : !rest.length ? "all models have the same score" :
         !alike.length ? `ahead of ${equal.length > 1 ? "all others" : "every other model"}` : alike.length === 1 ? ["not told apart from ", report.whole(alike[0])] : `not told apart from ${alike.length} others`;
       // Tests are of one score, whatever the switches say.
-      const other = alike !== null && report.measure() !== "corrected" ? " (tested: corrected for chance, all questions)" : "", low = one.low !== null && one.low <= one.chance ? "; its interval reaches guessing" : "";
-      const said = make("span", { class: "sure" }, sure, other, column.nobody ? "" : low), names = equal.length > 3 ? `${first} and ${equal.length - 1} others` : equal.join(", ");
+      const other = alike !== null && report.measure() !== "corrected" ? " (tested: corrected for chance, all questions)" : "";
+      const said = make("span", { class: "sure" }, sure, other), names = equal.length > 3 ? `${first} and ${equal.length - 1} others` : equal.join(", ");
       if (alike && alike.length > 1) tell(fillIn(said), ["Not told apart at 5 %", alike.join(", ")]);
-      // If no model is above guessing, no model is named as the best.
-      if (one.chance !== null && one.value <= one.chance) return make("div", {}, make("dt", {}, column.name === data.overall ? "Overall" : column.label), make("dd", {}, make("b", {}, column.nobody ?? "no model is above guessing"), " ", make("span", { class: "with" }, `highest: ${names}, ${number(one.value)} ${interval(one.low, one.high)}${one.chance ? `; guessing has ${number(one.chance)}` : ""}`)));
+      const highest = make("span", { class: "with" }, "highest: ", report.whole(names), `, ${number(one.value)} ${interval(one.low, one.high) || `(${one.missing})`}${one.chance ? `; guessing has ${number(one.chance)}` : ""}`);
+      const none = (said, ...more) => make("div", {}, make("dt", {}, column.name === data.overall ? "Overall" : column.label), make("dd", {}, make("b", {}, said), " ", highest, ...more));
+      if (column.name === "grounding") return none(verdicts(column, ranked), make("span", { class: "sure" }, audited(one.row)));
+      // If no model is above guessing, or not surely, no model is named as the best.
+      if (one.chance !== null && one.value <= one.chance) return none(column.nobody ?? "no model is above guessing");
+      if (one.chance !== null && one.low !== null && one.low !== undefined && one.low <= one.chance) return none(column.unsure ?? "no model is surely above guessing", make("span", { class: "sure" }, "the interval of the highest score reaches it"));
       return make("div", {}, make("dt", {}, column.name === data.overall ? "Best model overall" : `Best model at ${column.label}`),
         make("dd", {}, make("b", {}, ...report.breakable(names)), " ", make("span", { class: "with" }, `${number(one.value)} ${interval(one.low, one.high) || `(${one.missing})`}${column.name === data.grid ? `, at most ${number(one.row.ceiling)} possible` : ""}`), said));
     }));
@@ -182,8 +196,17 @@ const leaderboard = (() => {
     report.$("best").replaceChildren(best());
     report.$("board").replaceChildren(...board());
     report.$("stops").replaceChildren(...plots.stops());
+    fit();
     report.settle();
   }
+
+  // The plot goes below the leaderboard where a table beside it would be cut.
+  function fit() {
+    const board = report.$("board"), first = board.parentElement;
+    first.classList.remove("below");
+    first.classList.toggle("below", board.scrollWidth > board.clientWidth + 1);
+  }
+  window.addEventListener("resize", fit);
 
   return { show, board };
 })();

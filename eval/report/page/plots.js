@@ -66,7 +66,7 @@ const plots = (() => {
     shown.forEach((row, place) => {
       const y = top + LINE * (place + 0.5), none = row.value === null || row.value === undefined;
       const shape = [draw("rect", { x: 0, y: y - LINE / 2, width: PANEL, height: LINE, class: "hit" }), write(label, y + 4, fit(row.label, label - 2, 11.5), { class: "end label" })];
-      if (none) shape.push(write(label + 12, y + 4, "– no number", { class: "pale" }));
+      if (none) shape.push(write(label + 12, y + 4, `– ${row.instead ?? "no number"}`, { class: "pale" }));
       else {
         if (row.low !== null && row.low !== undefined) shape.push(draw("line", { x1: at(row.low), x2: at(row.high), y1: y, y2: y, class: `whisker ${row.role || ""} ${row.tone || ""}` }));
         shape.push(draw("path", { d: SHAPES[row.role || "model"], transform: `translate(${at(row.value)} ${y})`, class: `point ${row.role || ""} ${row.tone || ""}` }),
@@ -263,8 +263,17 @@ const plots = (() => {
       return { label: model, role: about(model).role, tone: place < 3 ? `first-${place + 1}` : "other", points: list.map((row) => row.gated), choice: { model, path, protocol: view.protocol, state: "not_correct" },
         lines: list.map((row) => `${names[row.stage] || `stage ${row.stage}`}: ${number(row.gated)} % ${interval(row.gated_low, row.gated_high)} of ${row.cases} cases`) };
     }).filter(Boolean);
-    return [make("h2", {}, "Where models stop seeing"), make("p", { class: "pale small" }, `Share of cases (${PATHS[path] ?? words(path)}) that are right in a stage and in all earlier stages, %. ${steepest(lines, stages.map((stage) => names[stage] || `stage ${stage}`))}${lines.length > 3 ? " The three best have thick lines." : ""}`),
-      slopes({ title: `Stages passed in a row, ${words(path)}`, places: stages.map((stage) => names[stage] || `stage ${stage}`), lines, marks: [[guess, "guessing"]] })];
+    const same = constant(path, stages.map((stage) => names[stage] || `stage ${stage}`));
+    return [make("h2", {}, "Where models stop seeing"), make("p", { class: "pale small" }, `Share of cases (${PATHS[path] ?? words(path)}) that are right in a stage and in all earlier stages, %. ${same ? `${same.said} ` : ""}${steepest(lines, stages.map((stage) => names[stage] || `stage ${stage}`))}${lines.length > 3 ? " The three best have thick lines." : ""}`),
+      slopes({ title: `Stages passed in a row, ${words(path)}`, places: stages.map((stage) => names[stage] || `stage ${stage}`), lines, marks: [[guess, "guessing"], ...(same ? [[stages.map((_, place) => Number(place < same.depth)), same.name]] : [])] })];
+  }
+
+  // The constant answers that pass most stages of a path; null if they pass none. Their name, number of stages, and a sentence.
+  function constant(path, names) {
+    const own = rows("depth").filter((row) => here(row) && row.path === path), NAMES = { depth_always_yes: "always yes", depth_yes_then_no: "yes, then no", depth_always_no: "always no" };
+    const found = Object.entries(NAMES).map(([column, name]) => ({ name, depth: Math.floor((report.shared(own, column) ?? 0) + 1e-9) })).sort((one, other) => other.depth - one.depth)[0];
+    if (!own.length || found.depth < 1) return null;
+    return { ...found, said: `Without a look, ${found.name === "yes, then no" ? "answering “yes” to detection and “no” to the outline" : `answering “${found.name.slice(7)}” every time`} passes ${names.slice(0, found.depth).join(" and ")} in all these cases.` };
   }
 
   const PATHS = { lesion_free: "no lesion", revision_free: "a lesion whose outline fits", revision_required: "a lesion whose outline must be revised" };
@@ -279,5 +288,5 @@ const plots = (() => {
     return found.length ? `Stage with the largest loss: ${found.map(([name, count]) => `${name} (${report.plural(count, own.length ? "model" : "baseline")})`).join(", ")}.` : "";
   }
 
-  return { figure, dots, plane, besides, scale, heat, stacks, curves, slopes, stops, key, mark, svg, write, fit, title };
+  return { constant, figure, dots, plane, besides, scale, heat, stacks, curves, slopes, stops, key, mark, svg, write, fit, title };
 })();

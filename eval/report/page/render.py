@@ -14,7 +14,9 @@ import jinja2
 from markupsafe import Markup
 
 from chexqa.eval.gallery.files import script_json
+from chexqa.eval.grounding.answer_pairs import has_altered
 from chexqa.eval.report.page.sections import OUTLINE, Frames, Section
+from chexqa.eval.scoring.grade import Graded
 from chexqa.eval.tables.model_pairs import GRID_SCORE
 from chexqa.files.terminal import plural
 from chexqa.files.text import shown
@@ -60,6 +62,26 @@ def asked(data: Mapping[str, Any], frames: Frames, several: bool) -> str:
     )
 
 
+def not_asked(graded: Graded, frames: Frames) -> str | None:
+    """Return one line on the parts that no run asked, each with the option that asks it; None if none is missing."""
+    missing = [
+        part
+        for part, is_asked in (
+            ("altered radiographs (--condition original,target,irrelevant)", has_altered(graded)),
+            ("degraded radiographs and other words (--stress all)", "stress" in frames),
+            ("stated confidence (--confidence)", frames["confidence"].height),
+            ("no pictures (--blind)", frames["without_radiograph"].height),
+            ("other orders of the options (--rotate 4)", frames["rotations"].height),
+            ("repeated questions (--repeats 2)", frames["agreement"].height),
+            ("a fresh seed (chexqa freshen)", graded.fresh is not None),
+        )
+        if not is_asked
+    ]
+    if not missing:
+        return None
+    return f"No run asked: {'; '.join(missing)}. The options in brackets are those of 'chexqa eval'."
+
+
 def render(
     title: str,
     sentence: str,
@@ -68,6 +90,7 @@ def render(
     remark: str | None,
     notes: Sequence[str],
     filled: Sequence[Section],
+    missing: str | None,
     methods: Sequence[str],
     data: Mapping[str, Any],
 ) -> str:
@@ -84,6 +107,7 @@ def render(
         remark=remark,
         notes=notes,
         sections=filled,
+        missing=missing,
         methods=methods,
         data=_own(script_json({"notice": notice, **data})),
         css=_own(_file(_PAGE, "page.css")),

@@ -197,8 +197,9 @@ OUTLINE = (
         "Detection was asked again on altered radiographs: once with the lesion filled in, once with another part of "
         "the lung, of the same shape, filled in. Net grounding is the share of answers that change with the lesion "
         "minus the share that change with the other part. A model that does not use the lesion has 0, whatever its "
-        "accuracy. Cases without altered pictures are counted below. The fresh drop is the accuracy lost on a fresh "
-        "seed; it is large for a model that has memorised the benchmark.",
+        "accuracy. Any change counts, from yes to no and from no to yes. Cases without altered pictures are counted "
+        "below. If a fresh seed was asked, the fresh drop is the accuracy lost on it; it is large for a model that has "
+        "memorised the benchmark.",
         (
             (
                 "grounding",
@@ -285,14 +286,21 @@ OUTLINE = (
         ("confidence", "abstention"),
     ),
     Section(
+        "without",
+        "Answers without the radiograph",
+        "How much is right without the radiograph?",
+        "Scores of runs without pictures or with drawings only, compared with the same questions with the radiograph.",
+        (),
+        ("without_radiograph",),
+    ),
+    Section(
         "effects",
-        "Answers without the radiograph, and stability of answers",
-        "What if the radiograph is missing, or the options change places?",
-        "Scores of runs without pictures or with drawings only, with options in other orders, and with repeated "
-        "questions.",
+        "Stability of answers",
+        "Do answers depend on the place of an option, or on chance?",
+        "How often models choose the option at each position, compared with how often it is right there; and, if "
+        "they were asked, scores with options in other orders and answers to repeated questions.",
         (),
         (
-            "without_radiograph",
             "rotations",
             "positions",
             "agreement",

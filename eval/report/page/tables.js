@@ -70,7 +70,7 @@ const tables = (() => {
     return { columns, lines: chosen.map((row) => ({ cells: columns.map(({ name: column }) => cell(row, column, name)), who: row.model })) };
   }
 
-  const cell = (row, column, table) => ({ value: row ? row[column] : null, low: row?.[`${column}_low`], high: row?.[`${column}_high`], link: examples(table, column, row) });
+  const cell = (row, column, table) => ({ value: row ? row[column] : null, low: row?.[`${column}_low`], high: row?.[`${column}_high`], count: row?.patients ?? row?.cases, link: examples(table, column, row) });
 
   // A row for each model, a column for each level, kind, path or finding, and rows of references that need no model.
   function wide(name, chosen, several) {
@@ -132,7 +132,6 @@ const tables = (() => {
       const [shown, count, made] = element(name, all);
       const status = make("span", { role: "status", class: "pale small" });
       const copy = (form) => make("button", { type: "button", onclick: () => put(text(name, form), status) }, form);
-      const bare = made.lines.flatMap((line) => line.cells.map((one, place) => [one, place])).some(([one, place]) => typeof one.value === "number" && one.low == null && made.lines.some((other) => other.cells[place].low != null));
       const full = data.wide[name] ? make("label", { class: "pale small" }, make("input", { type: "checkbox", checked: view.open.has(`${name}.full`), onchange: (event) => {
         const open = new Set(view.open);
         if (event.target.checked) open.add(`${name}.full`); else open.delete(`${name}.full`);
@@ -140,7 +139,7 @@ const tables = (() => {
         show();
       } }), " all columns") : null;
       const hint = make("p", { class: "pale small sideways", hidden: true }, "More columns to the right: the table scrolls sideways →");
-      inner.replaceChildren(make("div", { class: "tools" }, make("span", { class: "pale small" }, `${made.said ? `${made.said}; ` : ""}${plural(count, "row")}; copy as `), copy("CSV"), copy("Markdown"), copy("LaTeX"), full, status), hint, bare ? make("p", { class: "pale small" }, `A number without an interval comes from fewer than ${data.least} ${data.unit}, or it is a mean and one of its parts is too small.`) : "",
+      inner.replaceChildren(make("div", { class: "tools" }, make("span", { class: "pale small" }, `${made.said ? `${made.said}; ` : ""}${plural(count, "row")}; copy as `), copy("CSV"), copy("Markdown"), copy("LaTeX"), full, status), hint, bare(name, made.lines),
         make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": table.caption }, shown),
         !all && count > A_SCREEN ? make("button", { type: "button", class: "more", onclick: () => { all = true; show(); } }, `show all ${count.toLocaleString("en")} rows`) : "");
       hint.hidden = shown.scrollWidth <= shown.parentElement.clientWidth + 1;
@@ -155,6 +154,16 @@ const tables = (() => {
     });
     if (fold.open) show();
     return fold;
+  }
+
+  // Why numbers of a table have no interval; numbers of columns without intervals, and references, have none to miss.
+  function bare(name, lines) {
+    const found = lines.flatMap((line) => line.cells.filter((one) => typeof one.value === "number" && one.low === null));
+    if (!found.length) return "";
+    const few = `fewer than ${data.least} ${data.unit}`, isFew = (one) => (one.count ?? data.least) < data.least;
+    const reason = name === "pointing" ? `comes from fewer than ${data.least_correlated} ${data.unit}, or from too few right or too few wrong answers` : found.every(isFew) ? `comes from ${few}` :
+      `comes from ${few}, or it is a mean and one of its kinds or findings has fewer than 2`;
+    return make("p", { class: "pale small" }, `A number without an interval ${reason}.`);
   }
 
   // The table that is shown, as text in a form for other programs, with the notice of drawn phantoms.
