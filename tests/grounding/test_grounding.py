@@ -29,6 +29,7 @@ from chexqa.cli import main
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Picture
+from chexqa.eval.gallery import entries
 from chexqa.eval.grounding import grounding_tables
 from chexqa.eval.grounding.followed_keys import seen_removed
 from chexqa.eval.grounding.net_grounding import NOT_SHOWN, NOT_SHOWN_PATIENTS, USES, few_audited, net_grounding, verdict
@@ -178,8 +179,17 @@ def test_a_reader_of_pixels_uses_the_lesion(tables: dict[str, pl.DataFrame]) -> 
     row = row_of(tables, "pixels")
     assert (row["cgr"], row["is"], row["accuracy"], row["right_and_grounded"]) == (1, 1, 1, 1)
     assert (row["published_class"], row["looks"], row["audited"], row["audited_share"]) == (READS, USES, PRESENT, 1)
+    assert (row["patients"], row["findings"]) == (PRESENT, len(FINDINGS))
     assert tables["grounding_findings"].filter(model="pixels")["net_grounding"].to_list() == [1, 1]
-    assert tables["not_audited"]["cases"].sum() == PRESENT + ABSENT
+
+
+def test_reasons_are_told_only_for_conditions_that_were_asked(asked: Path, tables: dict[str, pl.DataFrame]) -> None:
+    """No run asks with partial pictures, which no present case has."""
+    assert tables["not_audited"].select("condition", "reason").unique().rows() == [("target", "no place")]
+    assert tables["not_audited"]["cases"].sum() == ABSENT
+    flags = [entry.flags for entry in entries.collect(grade.grade_folders([asked])).flat()]
+    assert sorted(set(flags)) == [(), ("not asked with the target picture: no place",)]
+    assert sum(map(bool, flags)) == ABSENT
 
 
 def test_a_coin_is_not_said_to_use_it(tables: dict[str, pl.DataFrame]) -> None:
@@ -372,7 +382,7 @@ def test_every_number_of_the_report_leads_to_both_pictures(
         reasons = page.locator("details[data-table=not_audited] tbody tr", has_text="no place")
         reasons.first.locator("td a", has_text="no place").click()
         page.locator("#count", has_text=re.compile(f"^{ABSENT // 2} of ")).wait_for()
-        page.locator("#cards .flag", has_text="not asked with a target picture: no place").first.wait_for()
+        page.locator("#cards .flag", has_text="not asked with the target picture: no place").first.wait_for()
         browser.close()
 
 
@@ -387,6 +397,7 @@ def test_a_finding_with_few_patients_does_not_take_the_interval_of_the_others_aw
         assert net.macro.value[0] == pytest.approx(1 if other == "edema" else 12 / 13)
         assert not np.isnan(net.macro.columns("x")["x_low"].to_list()[0] or np.nan)
         assert net.cells.height == len(set(findings))
+        assert net.findings.tolist() == [1]
 
 
 def test_true_removal_is_of_twins_of_right_cases() -> None:

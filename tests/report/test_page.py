@@ -286,7 +286,8 @@ def test_the_first_screen_says_how_many_models_look_and_on_what_that_rests(page:
     told, fold = page.evaluate("""() => {
       const row = { protocol: "end_to_end", audited: 12, patients: 11, findings: 2 };
       report.rows("grounding").push(
-        { ...row, model: "fair", net_grounding: -0.1, net_grounding_low: null, net_grounding_high: null, looks: "undecided" },
+        { ...row, model: "fair", net_grounding: -0.1, net_grounding_low: null, net_grounding_high: null,
+          looks: "undecided" },
         { ...row, model: "good", net_grounding: -0.2, net_grounding_low: -0.3, net_grounding_high: 0.05,
           looks: "not shown to use it" });
       leaderboard.show();
@@ -692,8 +693,8 @@ def further(report: Path) -> str:
         "rotations": [{**one, "rotation": turn, "score": "coarse", "value": 0.5, "spread": 0.25} for turn in (0, 1)],
         "agreement": [{**one, "kind": "detection", "items": 9, "same_answer": 0.75, "same_verdict": 0.8}],
         "positions": [{**one, "kind": "severity", "position": 2, "answers": 30, **ends}],
-        "grounding": [{**one, "looks": "uses the lesion", "audited": 9, "patients": 9, "findings": 2, "accuracy": 0.9, "net_grounding": 0.5,
-                       "net_grounding_low": -0.2, "net_grounding_high": 0.9, "right_and_grounded": 0.4}],
+        "grounding": [{**one, "looks": "uses the lesion", "audited": 9, "patients": 9, "findings": 2,
+                       "accuracy": 0.9, "net_grounding": 0.5, "net_grounding_low": -0.2, "net_grounding_high": 0.9, "right_and_grounded": 0.4}],
         "thresholds": [{**one, "seen_in": "points", "items": 9, "patients": 9, "with_error": 9, "reads": "> 60.0",
                         "reads_between": "52.0 to > 60.0", "threshold": None}],
         "random_readers": [{**one, "score": "coarse", "readers": 3, "patients": 9, **ends}],
@@ -763,7 +764,8 @@ def test_places_abstentions_and_what_answers_depend_on_are_drawn(shared: Tab, re
     assert again.startswith("good: 75.0")
     assert favoured.startswith("severity, 2: −15.0 [−25.0, −5.0]. Chosen: 20.0 %, key: 35.0 %")
     page.evaluate("""() => document.getElementById("report").append(report.make("div", { class: "content" },
-      ...["places", "without", "effects", "confidence", "grounding", "limits", "stress", "comparisons"].flatMap(effects.of)))""")
+      ...["places", "without", "effects", "confidence", "grounding", "limits", "stress", "comparisons"]
+        .flatMap(effects.of)))""")
     assert page.locator("#report > .content .panel").count() >= 15
     for width in SCREENS:
         page.set_viewport_size({"width": width, "height": 900})

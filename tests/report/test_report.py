@@ -267,9 +267,10 @@ def test_a_report_of_an_unfinished_run_says_so(cli: Cli, tiny_benchmark: Path, t
     out = cli("report", log(tmp_path / "run", tiny_benchmark, skip=2), "-o", tmp_path / "report")[1]
     (line,) = [line for line in out.splitlines() if line.startswith("m: 2 of ")]
     assert "(0 in error, 2 not asked), so it has no accuracy" in line
-    assert f'<p class="notice">{html.escape(line, quote=False).replace(chr(39), "&#39;")}</p>' in (
-        tmp_path / "report" / "index.html"
-    ).read_text()
+    assert (
+        f'<p class="notice">{html.escape(line, quote=False).replace(chr(39), "&#39;")}</p>'
+        in (tmp_path / "report" / "index.html").read_text()
+    )
 
 
 def test_the_answered_share_stands_beside_the_headline(

@@ -1,6 +1,7 @@
 """Grades and tables: hand-computed runs, a second plain implementation, and what gets no number."""
 
 import itertools
+import json
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.findings import FINDINGS
 from chexqa.contract.kinds import KINDS
 from chexqa.contract.read_run import Run
+from chexqa.eval.models import registry
 from chexqa.eval.scoring import grade
 from chexqa.eval.scoring.sample import ScoredSample
 from chexqa.eval.tables import asked_items, levels_and_stages
@@ -235,6 +237,26 @@ def test_a_benchmark_that_was_moved_is_asked_for_and_found_where_it_is_said(
     with pytest.raises(InputError, match="is not there; give its folder with --benchmark DIR"):
         grade.grade_folders([tmp_path / "run"], None)
     assert grade.grade_folders([tmp_path / "run"], moved).benchmark.folder == moved
+
+
+def test_a_run_records_the_domain_of_models_that_a_models_file_describes(
+    tiny_benchmark: Path, tmp_path: Path, cli: Any
+) -> None:
+    path, run_folder = tmp_path / "models.yaml", tmp_path / "run"
+    path.write_text("models:\n- {name: mine, litellm: baseline/first, domain: medical, access: open}\n")
+    asked = ("--models-file", path, "--models", "mine,baseline/oracle", "-o", run_folder)
+    assert cli("eval", tiny_benchmark, *asked)[0] == 0
+    assert grade.grade_folders([run_folder]).domains["mine"] == "medical"
+    path.write_text(path.read_text().replace("medical", "general"))
+    assert grade.grade_folders([run_folder], models_file=path).domains["mine"] == "general", "the file counts first"
+    about = json.loads((run_folder / "run.json").read_text())
+    assert about["models"]["baseline/oracle"].pop("domain") == "baseline"
+    del about["models"]["mine"]["domain"]
+    (run_folder / "run.json").write_text(json.dumps(about))
+    domains = grade.grade_folders([run_folder]).domains
+    assert "mine" not in domains, "as in a run of an earlier version"
+    assert domains["baseline/oracle"] == "baseline"
+    assert registry.adhoc("owner/model", "http://127.0.0.1:8000/v1").domain is None
 
 
 @pytest.mark.parametrize("state", UNANSWERED)
