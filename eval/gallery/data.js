@@ -54,7 +54,7 @@ const gallery = {
     data.byId = new Map(entries.map((entry) => [entry.id, entry]));
     for (const entry of entries) entry.rank = null;
     data.chosen.forEach((number, rank) => { entries[number].rank = rank; });
-    data.originals = entries.filter((entry) => entry.condition === "original").length;
+    data.ofCondition = new Map(data.conditions.map((name) => [name, entries.filter((entry) => entry.condition === name).length]));
     data.lowTexts = data.texts.map(lower);
     data.lowLists = data.lists.map((list) => lower(list.map((option) => option[0]).join("\n")));
   },
@@ -89,7 +89,9 @@ function optionName(entry, number) {
 }
 
 // The difference from the original item, in words: the picture, the wording, or a false history.
+const ALTERED = { target: "lesion filled in", irrelevant: "other lung filled in", partial: "a part of the lesion filled in", mirror: "left and right exchanged" };
 function alteration(condition) {
+  if (ALTERED[condition]) return `${condition} picture: ${ALTERED[condition]}`;
   if (condition === "history") return "after a false history";
   return condition.startsWith("wording-") ? `in other words (${condition.slice(8)})` : `${condition} picture`;
 }

@@ -121,7 +121,8 @@ const shownChoice = (name, value) => `${LABELS[name] ?? name}: ${SPREAD[value] ?
 function cards() {
   const pages = Math.max(1, Math.ceil(matches.length / A_PAGE));
   page = Math.min(Math.max(page, 0), pages - 1);
-  $("count").textContent = `${matches.length.toLocaleString("en")} of ${data.originals.toLocaleString("en")} items${pages > 1 ? `; page ${page + 1} of ${pages}` : ""}${replies.progress(searched)}`;
+  const conditions = choice.getAll("condition"), whole = (conditions.length ? conditions : ["original"]).reduce((sum, name) => sum + (data.ofCondition.get(name) ?? 0), 0);
+  $("count").textContent = `${matches.length.toLocaleString("en")} of ${whole.toLocaleString("en")} items${pages > 1 ? `; page ${page + 1} of ${pages}` : ""}${replies.progress(searched)}`;
   $("stop").hidden = !replies.isOpen(searched);
   $("stop").textContent = replies.isStopped() ? "Continue" : "Stop";
   $("previous").disabled = page === 0;

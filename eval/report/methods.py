@@ -131,12 +131,13 @@ def _counts(graded: Graded, frames: Frames) -> str:
     grid = items.filter(pl.col("kind") == GRID_CELL).height
     sorts = {"of the three levels": levels.height, "on the grid": grid}
     sorts["of other kinds"] = items.height - sum(sorts.values())
+    most = max(frames["states"]["items"].to_list(), default=0)
     out = " and ".join(_counted({f"on {NOT_COMPARED}": left, "contested": contested}))
     return (
         f"An item is one question about one case. {plural(items.height, 'item')} were asked: "
         f"{', '.join(_counted(sorts))}.{f' Scores of levels leave out {out}.' if out else ''} States count how often "
-        f"items with their original pictures were asked, which is {frames['states']['items'].max():,} times for a "
-        "model and protocol. Costs count those with an outcome, and have columns of their own for altered pictures."
+        f"items with their original pictures were asked, which is at most {most:,} times for a model "
+        "and protocol. Costs count those with an outcome, and have columns of their own for altered pictures."
     )
 
 

@@ -156,7 +156,7 @@ const report = (() => {
     const width = document.documentElement.clientWidth, height = document.documentElement.clientHeight;
     // A row that is explained stays readable: the box stands beside a row of a plot, and below or above a row of a table.
     const row = node.closest("tr")?.getBoundingClientRect() ?? box;
-    const isMark = "mark" in node.dataset && node.querySelector(".hit, .hit-line, .funnel, circle"), isRight = isMark && box.right + gap + own.width + gap <= width, isLeft = isMark && box.left - gap - own.width >= gap;
+    const isMark = "mark" in node.dataset && node.querySelector(".hit, .funnel, circle"), isRight = isMark && box.right + gap + own.width + gap <= width, isLeft = isMark && box.left - gap - own.width >= gap;
     const below = row.bottom + gap + own.height <= height || row.top - gap - own.height < 0;
     const middle = Math.max(gap, Math.min(box.top + box.height / 2 - own.height / 2, height - own.height - gap));
     const left = isRight ? box.right + gap : isLeft ? box.left - gap - own.width : Math.max(gap, Math.min(box.left + box.width / 2 - own.width / 2, width - own.width - gap));

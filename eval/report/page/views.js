@@ -122,7 +122,7 @@ const views = (() => {
     const place = [data.macro, ...findings_.filter((finding) => finding !== data.macro)];
     return [figure("Hit rate, %: the mean of findings first, then each finding. Dashed lines: chance; the cell that is right in most other patients (others' cell); and the highest possible rate (a small lesion does not cover half of any cell).", ...place.map((finding) => {
       const own = list.filter((row) => row.finding === finding), of = byModel(own);
-      return dots({ title: words(finding), rows: models.map((model) => line(model, of.get(model), "hit_rate", { kind: "grid_cell", ...(finding === data.macro ? {} : { finding }) }, of.get(model) ? [`Other patients' cell ${number(of.get(model).most_frequent)}`] : [])),
+      return dots({ title: shared(own, "ceiling") === 0 ? `${words(finding)}: no cell can be hit` : words(finding), rows: models.map((model) => line(model, of.get(model), "hit_rate", { kind: "grid_cell", ...(finding === data.macro ? {} : { finding }) }, of.get(model) ? [`Other patients' cell ${number(of.get(model).most_frequent)}`] : [])),
         marks: [[shared(own, "chance"), "chance"], [shared(own, "most_frequent"), "others' cell"], [shared(own, "ceiling"), "at most"]] });
     })), cells()];
   }
