@@ -4,5 +4,5 @@
 - ``net_grounding``: chexqa's own measure and its verdicts.
 - ``published_measures``: CGR, UAR and IS as published.
 - ``followed_keys``: answers to partly filled lesions, mirrored pictures, repetitions and twins.
-- ``grounding_tables`` and ``terminal_table``: the tables.
+- ``grounding_tables`` and ``terminal_table``: the tables. ``meanings`` explains their columns.
 """

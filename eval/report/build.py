@@ -79,7 +79,7 @@ def page_files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
             *asked_items.endings(graded),
         ],
         render.sections(frames),
-        render.not_asked(graded, frames),
+        render.not_asked(graded),
         methods.paragraphs(graded, frames),
         data,
     )

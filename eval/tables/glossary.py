@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from chexqa.eval.confidence import meanings as sure
+from chexqa.eval.grounding import meanings as looking
 from chexqa.eval.thresholds import meanings
 
 TABLES: dict[str, str] = {
@@ -37,17 +39,11 @@ TABLES: dict[str, str] = {
     "without_radiograph": "scores with and without the radiograph",
     "rotations": "scores in each order of options",
     "positions": "how often the option at each position is chosen, and how often it is the key",
-    "confidence": "estimates of confidence (stated, from repeats, from tokens): calibration, and how well they "
-    "separate right answers from wrong ones",
-    "confidence_bins": "share of right answers in each of ten bins of confidence",
-    "confidence_curve": "share of wrong answers among those with at least a given confidence",
+    **sure.TABLES,
     "agreement": "agreement between the answers to repeated questions",
     "contradictions": "answers in one conversation that contradict each other",
     "swapped": "accuracy after left and right are exchanged in the key",
-    "grounding": "changes of answers when the lesion or another part of the lung is filled in, or the picture mirrored",
-    "grounding_findings": "changes of detection answers for each finding, when the lesion or another part of the lung "
-    "is filled in",
-    "not_audited": "cases that have no altered picture, by finding, condition and reason",
+    **looking.TABLES,
     "contested": "grades of items on which reviewers disagree; these items count in no other table",
     "costs": "cost in dollars, tokens of a reply, and seconds to a reply",
     "plan": "what was planned before the study, and what was done in it",
@@ -261,59 +257,8 @@ COLUMNS: dict[str, str] = {
     "share": "number of contradictions divided by the number asked",
     "mirrored": "accuracy with left and right exchanged in the key",
     "gain": "mirrored accuracy minus accuracy",
-    "audited": "number of present cases answered on the original and on both filled pictures (lesion; other lung)",
-    "audited_share": "audited cases divided by the present cases that were answered",
-    "looks": "verdict on net grounding: uses the lesion (interval above 0 and at least 10 points), not shown to use it "
-    "(interval below 10 points), or undecided",
-    "net_grounding": "share of detection answers that change (from yes to no, or from no to yes) when the lesion is "
-    "filled in, minus the share that change when another part of the lung is filled in; mean of the findings with at "
-    "least ten audited patients (of all, if none has ten)",
-    "right_and_grounded": "share of audited cases whose answer is right, changes when the lesion is filled in, and "
-    "stays when another part of the lung is filled in; mean of the same findings as net "
-    "grounding",
-    "true_removal": "among phantoms with a right yes: share whose twin, the same picture drawn without the "
-    "lesion, is answered no",
-    "key_following": "share of right answers that change to the new key when a part of the lesion is filled in",
-    "mirror": "share of right answers that change to the mirrored picture's key when the picture is mirrored",
-    "mirror_side": "as mirror, but only for comparisons whose key is left or right; a model that cannot tell "
-    "sides has 50 %",
-    "flips_again": "share of detection answers that change when the original is asked again",
-    "cgr": "share of right yes answers that change when the lesion is filled in (published measure)",
-    "uar": "mean over right detection answers: share of other patients with the same key, finding, view and sex who "
-    "get the same answer (published measure)",
-    "is": "share of right yes answers that stay when another part of the lung is filled in (published measure)",
-    "fresh_drop": "accuracy on the benchmark minus accuracy on a fresh seed of it, mean of the kinds drawn anew",
-    "fresh_verdict": "falls (the model has memorised the benchmark), does not fall, or undecided",
-    "published_class": "class of the model by the published rules on CGR, UAR and IS; guessing can give any class",
-    "flipped_target": "share of detection answers that change (from yes to no, or from no to yes) when the lesion is "
-    "filled in",
-    "flipped_irrelevant": "share of detection answers that change when another part of the lung is filled in",
-    "condition": "target (lesion filled in), partial (a part of it), irrelevant (other lung filled in) or mirror",
-    "reason": "why the cases have no altered picture",
-    "estimate": "the estimate of confidence: stated (by the model), repeats (share of an item's repeats that give the "
-    "most frequent answer) or logprob (probability of the answer's tokens, as given by the server)",
-    "stated": "share of answers with an estimate of their confidence",
-    "no_unit": "number of answers whose confidence is not used, because it is a fraction without a unit, such as 0.9",
-    "mean_confidence": "mean confidence that the whole answer is right",
-    "overconfidence": "mean confidence minus the share of right answers, over answers with a confidence",
-    "brier": "Brier score: mean squared distance of confidence from 1 (right answer) or 0 (wrong one); lower is better",
-    "reliability": "part of the Brier score that comes from miscalibration, over ten bins of confidence; 0 is best",
-    "resolution": "part by which the Brier score is lower because confidences separate right answers from wrong ones",
-    "uncertainty": "Brier score of always stating the share of right answers",
-    "ece": "expected calibration error: mean distance between confidence and share right, over ten bins of confidence",
-    "ece_by_chance": "expected calibration error of a perfectly calibrated model with the same confidences",
-    "auroc": "probability that a right answer has a higher confidence than a wrong one (0.5: no better than chance); "
-    "given if there are at least 15 right and 15 wrong answers",
-    "risk_area": "share of wrong answers among the most confident x % of the answers, averaged over x from 0 to 100",
-    "handed_over": "share of answers to hand to a reader so that at most 20 % of the remaining ones are wrong; the "
-    "threshold is chosen on other patients, and answers without a confidence are handed over",
-    "errors_kept": "share of wrong answers among those not handed to a reader",
-    "confidence_from": "lower end of the bin of confidence",
-    "confidence_to": "upper end of the bin of confidence",
-    "share_right": "share of right answers in the bin",
-    "least_confidence": "least confidence of the answers that are kept",
-    "kept_share": "share of answers that are kept",
-    "share_wrong": "share of wrong answers among those that are kept",
+    **looking.COLUMNS,
+    **sure.COLUMNS,
     "cost_usd": "cost in dollars of the questions on the original pictures; empty if a price is unknown",
     "asked_altered": "number of questions with an outcome on altered or degraded pictures, in other words, or after a "
     "false history",

@@ -15,9 +15,11 @@ from markupsafe import Markup
 
 from chexqa.eval.gallery.files import script_json
 from chexqa.eval.grounding.answer_pairs import has_altered
+from chexqa.eval.prompts import conditions
 from chexqa.eval.report.page.sections import OUTLINE, Frames, Section
-from chexqa.eval.scoring.grade import Graded
+from chexqa.eval.scoring.grade import WITHOUT, Graded
 from chexqa.eval.tables.model_pairs import GRID_SCORE
+from chexqa.eval.thresholds.stress_tables import has_stress
 from chexqa.files.terminal import plural
 from chexqa.files.text import shown
 
@@ -62,17 +64,18 @@ def asked(data: Mapping[str, Any], frames: Frames, several: bool) -> str:
     )
 
 
-def not_asked(graded: Graded, frames: Frames) -> str | None:
+def not_asked(graded: Graded) -> str | None:
     """Return one line on the parts that no run asked, each with the option that asks it; None if none is missing."""
+    runs = [run.about for run in graded.runs]
     missing = [
         part
         for part, is_asked in (
             ("altered radiographs (--condition original,target,irrelevant)", has_altered(graded)),
-            ("degraded radiographs and other words (--stress all)", "stress" in frames),
-            ("stated confidence (--confidence)", frames["confidence"].height),
-            ("no pictures (--blind)", frames["without_radiograph"].height),
-            ("other orders of the options (--rotate 4)", frames["rotations"].height),
-            ("repeated questions (--repeats 2)", frames["agreement"].height),
+            ("degraded radiographs and other words (--stress all)", has_stress(graded)),
+            ("stated confidence (--confidence)", any(conditions.of_run(about).confidence for about in runs)),
+            ("no pictures (--blind)", any(about.get(name) for about in runs for name in WITHOUT)),
+            ("other orders of the options (--rotate 4)", any(about.get("rotations", 1) > 1 for about in runs)),
+            ("repeated questions (--repeats 2)", any(about.get("repeats", 1) > 1 for about in runs)),
             ("a fresh seed (chexqa freshen)", graded.fresh is not None),
         )
         if not is_asked
