@@ -25,7 +25,7 @@ from chexqa.eval.prompts.parser_clean_up import spoken
 PROBLEMS = ("count", "several", "reversed", "outside", "not_finite")
 # How far outside the picture, as a share of its side, a coordinate is moved to the border instead of refused.
 SLACK = 0.02
-_MOST_SHAPES, _MOST_NUMBERS = 200, 4000
+_MOST_SHAPES, _MOST_NUMBERS, _MOST_BETWEEN = 200, 4000, 100
 _ONE_SHAPE = ("point", "box", "width")
 _COUNTS = {"point": 2, "box": 4, "boxes": 4, "width": 4}
 
@@ -34,7 +34,11 @@ _NOWHERE = re.compile(
     r"\bnowhere\b|\bnot (?:visible|present|seen|found|detected|identified|applicable|localizable|there)\b|"
     r"\b(?:no|without) (?:visible |definite |evidence of |such )*(?:finding|lesion|abnormality|box|point|place|region)|"
     r"\babsent\b|\bnone\b|\bnull\b|\bn/a\b|\bcannot be (?:seen|localized|found)\b|不存在|没有|无|nirgends|nulle part|"
-    r"^\s*(?:no|\[\s*\]|\{\s*\}|-)[\s.]*$"
+    r"^\s*(?:no|\[\s*\]|\{\s*\}|-)[\s.]*$|"
+    r"^\s*(?:there (?:is|are) |i (?:can )?see |(?:the |this )?(?:image|radiograph|x-ray|picture|scan) shows )?no "
+    r"(?:[a-z-]+ ){0,4}(?:effusions?|edema|opacit(?:y|ies)|consolidations?|pneumothorax|atelectasis|pneumonia|"
+    r"cardiomegaly|nodules?|mass(?:es)?|enlargement)(?: (?:is|are))?(?: (?:visible|seen|present|identified|detected))?"
+    r"(?: (?:in|on) (?:this|the) [a-z -]{1,30})?[\s.!]*$"
 )
 _NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?"
 _VALUE = re.compile(rf"(?<![\w.])(?:{_NUMBER}|[-+]?(?:nan|inf(?:inity)?)\b)")
@@ -45,7 +49,11 @@ _TAG = re.compile(
     r"point|quad|polygon)(?:_end)?\|?>", re.S,
 )  # fmt: skip
 _PAIR = re.compile(rf"[(\[]\s*({_NUMBER})\s*[,; ]\s*({_NUMBER})\s*[)\]]")
-_JSON, _OPENING, _BETWEEN = json.JSONDecoder(strict=False), re.compile(r"[\[{]"), re.compile(r"\s*(?:,|and|;)?\s*")
+_JSON, _OPENING = json.JSONDecoder(strict=False), re.compile(r"[\[{]")
+# What stands between shapes that form one answer: a comma, or the mark of a list's next line with its label.
+_BETWEEN = re.compile(r"\s*(?:,|and|;)?\s*(?:(?<=\n)[ ]*(?:[-*•+]|\d{1,2}[.)])\s*(?:[^\n\d\[\]{}:]{1,60}:\s*)?)?")
+# Coordinates as tokens of their own (<loc_100>, <loc0100>), and a unit after a number.
+_TOKENS, _PIXELS = re.compile(r"(?:<loc_?\d{1,4}>\s*){2,}"), re.compile(r"(?<=\d)\s?px\b")
 _WORDS = re.compile(r"[a-z_]{2,}|[^\x00-\x7f]")
 _COORDINATE_WORDS = re.compile(
     rf"\b(?:{_NAME}|px|pixels?|and|to|by|at|nan|inf|the|box|bbox|point|is|from|corner|points)\b"
@@ -109,7 +117,7 @@ def read(form: str, raw: str, frame: Frame, size: Size) -> Place:
     >>> read("point", "The lungs are clear. Answer: nowhere", FRAMES["pixels"], (1000, 500)).parsed
     (2,)
     """
-    text = spoken(raw)
+    text = _PIXELS.sub("", _TOKENS.sub(_listed, spoken(raw)))
     announced = [text[match.end() :] for match in _ANSWER.finditer(text)]
     for part in (*reversed(announced[-5:]), text):
         reading = _read(form, part, frame, size, part is not text)
@@ -118,11 +126,17 @@ def read(form: str, raw: str, frame: Frame, size: Size) -> Place:
     return UNREAD
 
 
+def _listed(tokens: re.Match[str]) -> str:
+    return str([int(number) for number in re.findall(r"\d+", tokens[0])])
+
+
 def _read(form: str, text: str, frame: Frame, size: Size, announced: bool) -> Place:
     line = text.strip().partition("\n")[0]
     none = _NOWHERE.search(line if announced else text)
     found = list(_shapes(text, announced))
     if none and (not found or (announced and not _VALUE.search(line[: none.start()]))):
+        return Place((NOWHERE,), ())
+    if not found and any(isinstance(value, dict) and _is_empty(value) for value in _json_values(text)):
         return Place((NOWHERE,), ())
     return _checked(form, found, frame, size) if found else UNREAD
 
@@ -189,7 +203,7 @@ def _json_values(text: str) -> Iterator[Any]:
         except (ValueError, RecursionError):
             place = start.end()
             continue
-        if found and _BETWEEN.fullmatch(text, place, start.start()) is None:
+        if found and (start.start() - place > _MOST_BETWEEN or not _BETWEEN.fullmatch(text, place, start.start())):
             yield found if len(found) > 1 else found[0]
             found = []
         found.append(value)
@@ -202,6 +216,13 @@ def _has_number(value: Any) -> bool:
     if isinstance(value, dict):
         return any(map(_has_number, value.values()))
     return any(map(_has_number, value)) if isinstance(value, list) else _is_number(value)
+
+
+def _is_empty(value: Any) -> bool:
+    """Return True for an empty list or null, also as the value of a key that names a place."""
+    if isinstance(value, dict):
+        return any(_is_empty(value[key]) for key in _KEYS if key in value)
+    return value is None or (isinstance(value, list) and all(map(_is_empty, value)))
 
 
 def _is_number(value: Any) -> bool:

@@ -32,6 +32,7 @@ BOXES: dict[str, Callable[[Numbers], str]] = {
     ),
     "reasoning": lambda n: f"<think>Perhaps [1, 2, 3, 4]?</think>Answer: [{', '.join(n)}]",
     "nested list": lambda n: f"Answer: [[{', '.join(n)}]]",
+    "with their unit": lambda n: f"Answer: [{' px, '.join(n)}px]",
 }
 
 
@@ -89,6 +90,8 @@ def test_a_point_is_read_in_every_syntax(text: str) -> None:
         "Answer: nowhere", "Answer: nowhere.", "The lungs are clear.\nAnswer: **nowhere**", "Answer: not visible",
         "There is no effusion of 20 mm or more.\nAnswer: none", "Answer: []", '{"bbox_2d": null}', "Answer: N/A",
         "No finding is seen, so there is nothing to point at.", "Answer: absent", "Nowhere",
+        "No pleural effusion.", "There is no focal lung opacity visible in this radiograph.", '{"boxes": []}',
+        '```json\n{"finding": "effusion", "bbox_2d": []}\n```',
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("form", ["point", "box", "boxes", "outline"])
@@ -112,6 +115,7 @@ def test_nowhere_is_read_in_many_words(text: str, form: str) -> None:
         ("outline", "Answer: [[300, 400], [500, 600]]", "count"),
         ("point", "Answer: [[300, 400], [500, 600]]", "several"),
         ("box", "Answer: [[1, 2, 3, 4], [5, 6, 7, 8]]", "several"),
+        ("box", "1. [1, 2, 3, 4]\n2. [5, 6, 7, 8]", "several"),
     ],
 )
 def test_what_is_no_place_is_a_problem_and_never_a_guess(form: str, text: str, problem: str) -> None:
@@ -120,7 +124,15 @@ def test_what_is_no_place_is_a_problem_and_never_a_guess(form: str, text: str, p
 
 @pytest.mark.parametrize(
     "text",
-    ["", "The effusion measures 3 by 4 cm.", "Both lungs show 2 opacities; the heart is 50 % wide.", "I cannot say."],
+    [
+        "",
+        "No pneumothorax, but an effusion.",
+        "There is no image.",
+        "I see no effusion; a nodule is at the left.",
+        "The effusion measures 3 by 4 cm.",
+        "Both lungs show 2 opacities; the heart is 50 % wide.",
+        "I cannot say.",
+    ],
 )
 def test_numbers_in_prose_are_no_place(text: str) -> None:
     assert read("point", text, PIXELS, SIZE).parsed is None
@@ -133,6 +145,8 @@ def test_several_boxes_and_outlines_with_several_areas_are_read() -> None:
         "Answer: [10, 20, 30, 40], [50, 60, 70, 80]",
         '[{"bbox_2d": [10, 20, 30, 40]}, {"bbox_2d": [50, 60, 70, 80]}]',
         "<box>10,20,30,40</box> and <box>50,60,70,80</box>",
+        "1. [10, 20, 30, 40]\n2. [50, 60, 70, 80]",
+        "The lesions:\n- right base: [10, 20, 30, 40]\n\n- **left apex**: [50, 60, 70, 80]",
     ):
         assert read("boxes", text, PIXELS, SIZE).shapes == two, text
     triangle = (10.0, 10.0, 50.0, 10.0, 50.0, 60.0)
@@ -170,3 +184,8 @@ def test_the_last_answer_counts() -> None:
 def test_hostile_text_takes_little_time() -> None:
     for text in ("[" * 50_000, "<box>" * 10_000, "Answer: " * 10_000, "{" + '"x":' * 9_000, "1,2 " * 20_000):
         assert len(read("boxes", text, PIXELS, SIZE).shapes or ()) <= 200
+
+
+def test_coordinates_that_are_tokens_of_their_own_are_read() -> None:
+    found = read("box", "effusion<loc_100><loc_0250><loc_300><loc_500>", FRAMES["thousand"], (1000, 800))
+    assert found.shapes == ((100.0, 200.0, 300.0, 400.0),)
