@@ -273,9 +273,9 @@ def asking_order(item: Item) -> tuple[bool, str, int]:
 
 
 def radiographs(items: Iterable[Item], cases: Mapping[str, CaseKey]) -> dict[str, str]:
-    """Return a hash that identifies each case's radiograph, keyed by case id.
+    """Return a hash of each case's radiograph, keyed by case id; equal radiographs have equal hashes.
 
-    The hash is that of the source picture or, if this is unknown, of the first picture that the case's items show.
+    It is the hash of the source picture or, if that is unknown, of the first picture that the case's items show.
     """
     found: dict[str, str] = {}
     for item in items:

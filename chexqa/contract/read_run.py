@@ -225,7 +225,7 @@ def origin(bench: Benchmark) -> Record:
 
 
 def load(folder: Path) -> Run:
-    """Read a run, finished or not; raise ``InputError`` if it is not a run, or a log contains another run's turns.
+    """Read a run, finished or not; raise ``InputError`` if ``folder`` is no run or a log has turns of another run.
 
     Lines that are not turns are skipped and summarized in :attr:`Run.aside`; :func:`say` reports them.
     """

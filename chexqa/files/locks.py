@@ -1,4 +1,4 @@
-"""Locks between processes; the operating system releases a lock when its process ends, even by a kill.
+"""Locks between processes; the operating system releases a lock when its process ends or is killed.
 
 The package filelock provides the locks on every system. Hidden files and folders are locked while they are written,
 except on Windows, which can neither open folders nor rename open files.

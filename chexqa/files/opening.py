@@ -98,8 +98,7 @@ def read_opened(path: Path, file: io.BufferedReader, most_bytes: int) -> bytes:
 def read_hashed(path: Path, digest: str, most_bytes: int, inside: Path) -> bytes | None:
     """Return the content of a file, as :func:`read_whole` does; return None if its SHA-256 is not ``digest``.
 
-    A file that has not changed since this process read it is not hashed again, since hashing takes much longer than
-    reading.
+    A file is not hashed again as long as it does not change, because hashing takes much longer than reading.
     """
     with open_binary(path, most_bytes, inside) as file:
         found = _identity(os.fstat(file.fileno()))

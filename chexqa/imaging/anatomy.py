@@ -66,7 +66,7 @@ class Lungs:
 def grow_lungs(lungs: Lungs, lesion: Mask) -> Lungs:
     """Return the lungs, each enlarged by the 4-connected lesion components that touch it.
 
-    They thus include parts of a lung that a lesion makes opaque, and that the lung mask therefore leaves out.
+    A lung mask can leave out parts of the lung that a lesion makes opaque; the enlarged mask includes these parts.
     """
     if not lesion.any():
         return lungs

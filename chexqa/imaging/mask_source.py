@@ -150,7 +150,7 @@ def _read_nifti_mask(path: Path, shape: tuple[int, int]) -> Mask:
 
 
 def read_nifti(path: Path, shape: tuple[int, int] | None) -> npt.NDArray[np.int64]:
-    """Return the values ``(H, W)`` of a NIfTI file with one slice, turned as the picture is displayed.
+    """Return the values ``(H, W)`` of a NIfTI file with one slice, turned to the orientation of the displayed picture.
 
     The file's directions say which axis runs to the patient's left (the picture's right) and which runs down. If a file
     has no directions, they follow from the picture's ``shape``; this is impossible for a square picture. Raises

@@ -42,7 +42,7 @@ class Column(NamedTuple):
     - ``words``: the description.
     - ``many``: True if the column's cells are lists.
     - ``column``: the column's name; None if the column has the field's name.
-    - ``path``: the path to the value inside one entry of such a list; None if the entry is the value.
+    - ``path``: the path to the value inside one entry of a cell's list; None if the entry is the value.
     """
 
     name: str

@@ -1,8 +1,8 @@
 """Findings that make the lung denser: opacity, pneumonia, consolidation, edema, effusion, atelectasis, nodules.
 
 A finding is planned on a small picture of fixed size, so that a phantom has the same lesion at any picture size. The
-plan's field has values 0..1. Later it is enlarged, and multiplied by the finding's density and by the lungs of the full
-picture.
+plan's field has values 0..1. Later the field is enlarged, and multiplied by the finding's density and by the lungs of
+the full picture.
 """
 
 from __future__ import annotations

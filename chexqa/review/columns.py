@@ -167,8 +167,8 @@ def columns(kind: SheetKind, options: int = 0, votes: int = 0) -> tuple[Column, 
     - ``options``: the number of yes/no columns that the questions need.
     - ``votes``: the number of reviewers whose verdicts an adjudication sheet shows.
 
-    The columns up to ``comment`` together fill the visible width :data:`VIEW_PX`. If a picture needs less than its
-    column, :func:`widened` distributes the rest.
+    The columns up to ``comment`` together fill the visible width :data:`VIEW_PX`. If a
+    sheet's pictures are narrower than their column, :func:`widened` gives the free width to other columns.
     """
     marks = [Column(title, 150 if title == ID else 110) for title in MARKS]
     choice = [Column(option_title(number), 30, True) for number in range(1, options + 1)]

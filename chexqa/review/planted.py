@@ -53,7 +53,7 @@ def wrong_answer(item: Item, key: Sequence[int], rng: np.random.Generator) -> tu
     """Return a clearly wrong answer, or ``None`` if there is none.
 
     - Ordered options: the option farthest from the key.
-    - Other options, of which one is right: a random wrong option.
+    - Options without an order, one of them right: a random wrong option.
     - Questions with several right options: random wrong options, about as many as the key has right ones.
     - Grid: the key's cells, mirrored left to right, top to bottom, or both, if the mirrored cells do not touch the key.
     """

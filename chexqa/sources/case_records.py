@@ -28,7 +28,7 @@ SEXES = {"f": "F", "female": "F", "m": "M", "male": "M"}
 
 @dataclass(frozen=True)
 class Terms:
-    """Facts that are the same for all cases of a data set: the data set's name and licence, ``access``, ``mask_frame``.
+    """Facts that are the same for all cases of a data set; ``source`` is the data set's name.
 
     ``access`` is ``credentialed`` if the pictures must not be sent to remote endpoints, otherwise ``open``.
     ``mask_frame`` says whether the masks were drawn on the original pictures or on pictures stretched to a square.

@@ -264,7 +264,7 @@ def _print_status(sheets: Sequence[SheetStatus], waits: Mapping[str, str]) -> No
 def plain_table(title: str, left: Iterable[str], right: Iterable[str]) -> Table:
     """Return an empty table without lines between its columns, so that wide tables fit a terminal.
 
-    ``left`` has the names of the columns aligned on the left, and ``right`` those of the following columns of numbers.
+    ``left`` has the names of the columns aligned on the left, ``right`` the names of the columns of numbers after them.
     """
     from rich import box
     from rich.table import Table

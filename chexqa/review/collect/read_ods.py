@@ -30,7 +30,7 @@ _SKIPPED = {"shapes", "tracked-changes", "frame", "g", "custom-shape", "forms", 
 
 @dataclass
 class Tab:
-    """Tab: its name, its rows ``(number from 1, cells as text)`` without empty ones, and remarks such as notes."""
+    """Tab: its name, its non-empty rows ``(number from 1, cells as text)``, and remarks such as notes."""
 
     name: str
     rows: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)

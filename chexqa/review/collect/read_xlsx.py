@@ -59,7 +59,7 @@ _REFUSED = (
 
 
 class SheetCells(NamedTuple):
-    """A tab's rows ``(row number from 1, cells as text)`` without empty ones; a csv file is one tab without a name.
+    """A tab's non-empty rows ``(row number from 1, cells as text)``; a csv file is one tab without a name.
 
     ``remarks``: notes, merged cells and struck-out text, which the cells' text does not show.
     """

@@ -1,8 +1,8 @@
 """Sheets with the rows that an import could not read, for reviewers to correct.
 
-For each exported sheet with unreadable rows, one sheet of problems is written. The sheets of one import
-are in one folder: ``problems/round-1`` beside the verdicts for the first import with problems, ``problems/round-2`` for
-the second, and so on. A folder is never overwritten, because a reviewer may be filling in its sheets.
+For each exported sheet with unreadable rows, one sheet of problems is written. The sheets of one import are in one
+folder: ``problems/round-1`` beside the verdicts for the first import with problems, ``problems/round-2`` for the
+second, and so on. A folder is never overwritten, because a reviewer may be filling in its sheets.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Agreement of reviewers on verdicts, for which they see the proposal, and on answers, for which they do not see it.
+"""Agreement of reviewers on verdicts (given with the proposal in sight) and on answers (given without it).
 
 For verdicts, a unit is a row. For answers, a unit is a question with one right answer, or one option of a question with
 several right options. The option "none" is left out, since it follows from the others. An answer to a grid question

@@ -39,10 +39,11 @@ from chexqa.stats import cluster_id
 
 @dataclass(frozen=True)
 class Subject:
-    """Case whose mask is reviewed; ``load`` returns its working image with the masks.
+    """Case whose mask is reviewed.
 
-    ``picture``: the radiograph's name in its source. ``case``: the manifest's line; ``None`` for a benchmark's case if
-    the manifest is not given.
+    - ``picture``: the radiograph's name in its source.
+    - ``load``: a function that returns the case's working image with the masks.
+    - ``case``: the manifest's line; ``None`` for a benchmark's case if the manifest is not given.
     """
 
     case_id: str

@@ -93,9 +93,9 @@ def place_panel(bench: Benchmark, item: Item, told: Told, with_key: bool) -> Ima
 
 
 def ruled_picture(image: Image) -> Image:
-    """Return a radiograph with rulers along its left and upper edges, in pixels of the radiograph, as RGB.
+    """Return a radiograph as RGB with a ruler outside its left and its upper edge.
 
-    The rulers stand outside the radiograph, so that they cover no pixel of it.
+    The rulers show pixels of the radiograph, but cover none of them.
     """
     picture = _rgb(image)
     height, width = picture.shape[:2]
@@ -152,10 +152,10 @@ def _read(bench: Benchmark, image: str) -> Image:
 
 
 def anatomy_panel(image: Image, lungs: Lungs, lesion: Mask) -> Image:
-    """Return the picture with the lesion and the lungs as the key counts them, with zones and tinted parts.
+    """Return the picture with the outlines of lesion and lungs, the borders of the zones, and tinted lung parts.
 
-    ``image`` is grey ``(H, W)`` or RGB. ``lungs`` are the masks in the key; this function adds the lesion parts that
-    touch them.
+    ``image`` is grey ``(H, W)`` or RGB. ``lungs`` are the masks in the key; lesion parts that touch a lung are drawn as
+    a part of this lung, because the key counts them so.
     """
     grown = grow_lungs(lungs, lesion)
     canvas = _rgb(image)

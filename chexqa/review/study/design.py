@@ -147,8 +147,9 @@ def design_study(
 ) -> Design:
     """Return the design of a study on the cases ``chosen`` out of ``everything``.
 
-    Training cases are drawn from the cases of patients who are not in the study, spread over findings and paths. The
-    items to ask again are drawn from ``dealt``, each reader's items, with at least one item of each kind.
+    Training cases are chosen at random from the cases of patients who are not in the study, evenly over findings and
+    paths. ``dealt`` has each reader's items. If ``wish.repeat`` is not 0, some of these items, at least one of each
+    kind, are chosen at random to be asked again.
     """
     own = {work.case_id for work in chosen}
     others = [work for work in everything if work.case_id not in own]
