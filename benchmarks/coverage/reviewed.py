@@ -1,4 +1,4 @@
-"""Error of an accuracy measured with some false keys: as measured, and after correction by an expert review.
+"""Error of a measured accuracy if some keys are false, before and after correction by an expert review.
 
 A simulated study has 400 patients with one item of each of five kinds, 2,000 items in all. 8 % of the keys are false.
 Experts review the 150 items of 30 patients. A wrong answer to an item whose key is false agrees with this key in half

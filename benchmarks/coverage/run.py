@@ -57,9 +57,9 @@ Simulation = Callable[[np.random.Generator, int, int, float, float], tuple[Estim
 def sums(values: Floats, first: int = 0, patients: int | None = None) -> Sums:
     """Return the sums over patients of ``values``.
 
-    ``values`` has a row for each simulated study (draw) and a column for each patient. The first column belongs to the
-    patient with index ``first``. ``patients`` is the number of all patients (default: the number of columns); patients
-    without a column have no values.
+    ``values`` has a row for each simulated study (draw), and columns for consecutive patients; ``first`` is the index
+    of the first of these patients. ``patients`` is the number of all patients (default: the number of columns). The
+    values of all other patients are 0.
     """
     table = sparse.csr_matrix(values)
     shape = (len(values), patients or values.shape[1])
@@ -75,7 +75,7 @@ def skills(random: np.random.Generator, p: float, rho: float, shape: tuple[int, 
 
 
 def share(random: np.random.Generator, draws: int, patients: int, p: float, rho: float) -> tuple[Estimates, float]:
-    """Return an estimate for each draw, and the true value: the share of right answers."""
+    """Simulate ``draws`` studies; return the share of right answers in each study, and the true share."""
     right = random.binomial(ITEMS, skills(random, p, rho, (draws, patients))).astype(float)
     return proportion(sums(right), sums(np.full(right.shape, float(ITEMS)))), p
 
@@ -106,10 +106,10 @@ def difference(discordant: float) -> Simulation:
 
 def mean_of_kinds(random: np.random.Generator, draws: int, patients: int, p: float, rho: float
                   ) -> tuple[Estimates, float]:  # fmt: skip
-    """Return an estimate for each draw, and the true value: the mean over five kinds of the share of right answers.
+    """Simulate ``draws`` studies; return each study's share of right answers over five kinds, and the true share.
 
-    Each patient has one item of each kind. ``rho`` is the correlation of the normal variables from which a patient's
-    answers are made.
+    The share is the mean over the kinds. Each patient has one item of each kind. ``rho`` is the correlation of the
+    normal variables from which a patient's answers are made.
     """
     easy = np.clip(p + np.linspace(-0.2, 0.1, KINDS), 0.02, 0.99)
     common = random.standard_normal((draws, patients, 1)) * np.sqrt(rho)
@@ -122,9 +122,10 @@ def mean_of_kinds(random: np.random.Generator, draws: int, patients: int, p: flo
 
 def mean_of_findings(random: np.random.Generator, draws: int, patients: int, p: float, rho: float
                      ) -> tuple[Estimates, float]:  # fmt: skip
-    """Return an estimate for each draw, and the true value: the mean over seven findings of the share of right answers.
+    """Simulate ``draws`` studies; return each study's share of right answers over findings, and the true share.
 
-    Each finding has a seventh of the patients, with two answers per patient.
+    The share is the mean over the findings. Each of the seven findings has a seventh of the patients, with two answers
+    per patient.
     """
     easy = np.clip(p + np.linspace(-0.15, 0.1, FINDINGS), 0.02, 0.99)
     each = max(patients // FINDINGS, 2)
@@ -138,9 +139,9 @@ def mean_of_findings(random: np.random.Generator, draws: int, patients: int, p: 
 
 def composite(random: np.random.Generator, draws: int, patients: int, p: float, rho: float
               ) -> tuple[Estimates, float]:  # fmt: skip
-    """Return an estimate for each draw, and the true value: the mean of three levels' scores corrected for chance.
+    """Simulate ``draws`` studies; return each study's mean score over three levels, and the true mean.
 
-    The model has the same skill ``p`` at each level.
+    Scores are corrected for chance. The model has the same skill ``p`` at each level.
     """
 
     def level(kinds: int, chance: float, first: int = 0, count: int = patients) -> Estimates:

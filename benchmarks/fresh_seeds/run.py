@@ -8,12 +8,12 @@ makes SEEDS fresh seeds of the benchmark, the first of which is FIRST (1). It pr
 - for each of two memorisers, the number of fresh seeds on which the test finds that the memoriser's accuracy falls. The
   first memoriser recognises an item by the hash of everything shown. The second recognises an item by radiograph,
   finding and kind of question, whatever is drawn on the radiograph;
-- the share of RUNS simulated honest runs that get this verdict, for benchmarks of 60 and of 400 patients. An honest
-  model has the same skill before and after; patients differ in difficulty. These runs are tested with 20,000 exchanges
-  of labels instead of 100,000.
+- the share of RUNS simulated honest runs on which the test wrongly finds a fall, for benchmarks of 60 and of 400
+  patients. An honest model has the same skill on the benchmark and on its fresh seed; patients differ in difficulty.
+  These runs are tested with 20,000 exchanges of labels instead of 100,000.
 
-42 cases, 20 seeds and 1,000 runs take about a quarter of an hour. With SEEDS = 0 the memorisers and costs are left out,
-with RUNS = 0 the honest runs.
+42 cases, 20 seeds and 1,000 runs take about a quarter of an hour. With SEEDS = 0 the memorisers and costs are left out;
+with RUNS = 0 the honest runs are left out.
 """
 
 from __future__ import annotations

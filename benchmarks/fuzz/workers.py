@@ -113,7 +113,7 @@ def judge(code: int, megabytes: int, output: str) -> str:
 
 
 def child(action: Callable[[], int], folder: Path, printed: Path, program: list[str] | None) -> None:
-    """Run ``program`` or, if that is None, ``action`` in the forked child process, which then exits; never return."""
+    """Run ``program``, or ``action`` if ``program`` is None, in the forked child process, and then end the process."""
     os.setsid()
     os.chdir(folder)
     environment(folder.parent)
@@ -198,7 +198,7 @@ def where(output: str) -> str:
 
 
 class Try(NamedTuple):
-    """Try that is ready to run: a folder with one changed file, and the command lines that read the file."""
+    """A try that is ready to run: a folder with one changed file, and the command lines that read the file."""
 
     target: Target
     change: str
@@ -224,13 +224,13 @@ class Maker:
         return Try(target, scenario, self.filled(line, f"{scenario}/{number}"))
 
     def lay_out(self, target: Target, folder: Path) -> None:
-        """Copy a target's stages, unchanged, into the new folder."""
+        """Copy the unchanged files of a target's stages (folders of the corpus) into the new folder."""
         folder.mkdir(parents=True)
         for stage in target.stages.split():
             copy(self._corpus / stage, folder / stage)
 
     def filled(self, line: str, scenario: str = "good/1") -> tuple[str, ...]:
-        """Return the successive commands of a target's command line, with the placeholders filled in."""
+        """Return the commands of a line (separated by ``;``) in order, with the placeholders filled in."""
         words = {
             **self._words,
             **self._case(line),
@@ -280,7 +280,7 @@ def heaviness(line: str) -> float:
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy a stage's files; large files that no command changes become hard links."""
+    """Copy the files of a stage (a folder of the corpus); large files that no command changes become hard links."""
 
     def place(start: str, end: str) -> None:
         if not start.endswith((".png", ".jpg", ".dcm", ".npy", ".npz", ".pkl")):

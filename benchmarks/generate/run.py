@@ -107,7 +107,7 @@ def floor(manifest: Path, bench: Path, encode: Encoder) -> Spent:
 
 
 def floor_beside_another(manifest: Path, bench: Path) -> Spent:
-    """Measure the floor with OpenCV's encoder in two processes at the same time, and return the mean of their times.
+    """Run :func:`floor` with OpenCV's encoder in two processes at the same time, and return the mean of their times.
 
     Two workers that generate a benchmark on this machine cannot be faster.
     """

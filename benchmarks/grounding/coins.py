@@ -40,8 +40,8 @@ def tables(rates: planted_looks.Rates, patients: int, runs: int) -> pl.DataFrame
 def main(runs: int = 1000, *sizes: int) -> None:
     for patients in sizes or (30, 100, 200, 400):
         print(
-            f"{patients} patients, {runs} runs for each model. Printed per model: the shares of the verdicts "
-            "'uses', 'not shown' and 'undecided'; the share of the published class 'uses'"
+            f"{patients} patients, {runs} runs for each model. For each model: the share of runs with the verdict "
+            "'uses', 'not shown' or 'undecided'; then the share of runs that the published rule classes as 'uses'"
         )
         whole = {f"coin of {100 * yes:.0f} %": (yes, yes, yes) for yes in COINS}
         lookers = [planted_looks.Planted(f"looks in {100 * looks:.0f} %", looks, 0, 0.9, USES) for looks in LOOKS]

@@ -85,7 +85,7 @@ class Lesion:
 
 
 def phantoms(folder: Path) -> Iterator[Callable[[], Lesion]]:
-    """Yield for each case in ``folder`` with a finding in the lungs a function that returns the case's lesion."""
+    """Yield a function for each case in ``folder`` with a finding in the lungs; it returns the case's lesion."""
     cases = {case.case_id: case for case in read_manifest(folder)}
     for case in cases.values():
         if case.present and FINDINGS[case.finding].field == "lung":
@@ -106,7 +106,7 @@ class _Phantom:
 
 
 def outlines(data: Path) -> Iterator[Callable[[], Lesion]]:
-    """Yield for each radiograph of ChestX-Det a function that draws the radiograph's lesions on a chest."""
+    """Yield a function for each radiograph of ChestX-Det; it draws the radiograph's lesions on a chest."""
     cases = json.loads((data / "chestx_det" / "ChestX_Det_test.json").read_text(encoding="utf-8"))
     for number, case in enumerate(cases):
         if case["polygons"]:
@@ -158,7 +158,7 @@ def bands(image: Gray) -> list[npt.NDArray[np.float32]]:
 def of_patch(
     image: Gray, own: list[npt.NDArray[np.float32]], patch: Mask, reach: int, seen: Mask | None = None
 ) -> Numbers:
-    """Return statistics of a patch and of the rim around it, which is ``reach`` px wide, without position and shape.
+    """Return statistics of a patch and of the rim of ``reach`` px around it; they contain no position and no shape.
 
     Only pixels in ``seen`` count. ``own`` has the picture's :func:`bands`.
     """
@@ -174,7 +174,7 @@ def of_patch(
 
 
 def of_rim(image: Gray, patch: Mask, reach: int) -> Numbers:
-    """Return statistics of the rim around a patch, which is ``reach`` px wide, without the patch."""
+    """Return statistics of the rim of ``reach`` px around a patch; the pixels of the patch do not count."""
     rim = grown(patch, reach) & ~patch
     grey = image.astype(np.float32)
     numbers = [float(grey[rim].mean()), float(grey[rim].std()), float(skew(grey[rim]))]
@@ -192,9 +192,9 @@ def of_picture(image: Gray) -> Numbers:
 
 
 def measured(make: Callable[[], Lesion], fill: Fill) -> dict[str, tuple[Numbers, Numbers]] | None:
-    """Return the statistics of the two pictures of each test, keyed by the test's name: of ``PIXELS`` or ``WHOLE``.
+    """Return the statistics of two pictures for each test in ``PIXELS`` and ``WHOLE``, keyed by the test's name.
 
-    Return None for a case without :func:`patches`.
+    Return None for a case in which :func:`patches` finds no pixels to fill.
     """
     case = make()
     chosen = patches(case)
@@ -253,8 +253,8 @@ def exchanged(right: npt.NDArray[np.float64]) -> float:
     """Return the p-value of the hypothesis that the pictures of a pair cannot be told apart.
 
     ``right`` has the shares of :func:`correct`. The p-value is the share of random exchanges of the two labels within
-    pairs that give a mean of ``right`` at least as high. The classifiers are not trained again, since each pair is
-    classified by a classifier that did not learn from it.
+    pairs that give a mean of ``right`` at least as high as the true labels give. The classifiers are not trained again,
+    since each pair is classified by a classifier that did not learn from it.
     """
     beyond = right - 0.5
     signs = np.random.default_rng(0).choice([-1.0, 1.0], (EXCHANGES, len(right)))
@@ -262,9 +262,9 @@ def exchanged(right: npt.NDArray[np.float64]) -> float:
 
 
 def told(rows: list[tuple[Numbers, Numbers]], make: Callable[[], Any], tested: bool = False) -> str:
-    """Return, as text in percent, the share classified correctly with its interval over radiographs.
+    """Return, as text, the percentage of pictures classified correctly, with its 95 % interval over radiographs.
 
-    If ``tested`` is True, the text also has the p-value.
+    If ``tested`` is True, the text also has the p-value of :func:`exchanged`.
     """
     right = correct(scores(rows, make))
     p = f", p = {exchanged(right):.3f}" if tested else ""

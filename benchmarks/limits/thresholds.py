@@ -70,9 +70,11 @@ def side(values: np.ndarray) -> np.ndarray:
 
 
 def figures(found: np.ndarray, threshold: float) -> list[np.ndarray]:
-    """Return median bias, coverage, share of right sides and share of wrong intervals, each for the three tasks.
+    """Return four arrays of results, each with a number for each of the three tasks.
 
-    ``found`` ``(runs, 3, 3)`` has the results of :func:`run`.
+    The results are the relative median bias of the fitted thresholds, the coverage of their intervals, the share of
+    fitted thresholds on the right side of the tested depths, and the share of intervals on the wrong side. ``found``
+    ``(runs, 3, 3)`` has the results of :func:`run`.
     """
     value, low, high = found[..., 0], found[..., 1], found[..., 2]
     truth = side(np.array(threshold))

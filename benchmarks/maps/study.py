@@ -1,4 +1,4 @@
-"""Study like XBench on 300 phantoms, with six map makers of known effects, and a maker with random weights per family.
+"""A study like XBench's: 300 phantoms, six map makers of known effects, and one maker of random weights per family.
 
 The six makers of ``planted.py`` have a known effect of lesion size, quality, domain and recognition. The makers with
 random weights are a software test: they show that every family runs, and should recognize and localize nothing. The

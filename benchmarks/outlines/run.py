@@ -101,7 +101,10 @@ def real_shapes() -> Any:
 
 
 def real(data: Path) -> Iterator[Lesion]:
-    """Yield the lesions of ChestX-Det, each with the JSRT lungs that contain most of its radiograph's lesions."""
+    """Yield the lesions of ChestX-Det.
+
+    A radiograph gets the JSRT lungs that contain the most pixels of its lesions.
+    """
     shapes = real_shapes()
     anatomies = shapes.anatomies(data)
     for case in json.loads((data / "chestx_det" / "ChestX_Det_test.json").read_text(encoding="utf-8")):
@@ -185,7 +188,7 @@ def measure(args: argparse.Namespace) -> None:
 
 
 def in_turns(first: list[Iterator[Lesion]], plans: int) -> Iterator[tuple[Lesion, int]]:
-    """Yield pairs of a lesion and an item number; the lesions come from each source in ``first`` in turn.
+    """Yield pairs of a lesion and an item number; the sources of lesions in ``first`` take turns.
 
     A real lesion is yielded ``plans`` times with the numbers from 0 on, a phantom's lesion once.
     """

@@ -1,6 +1,6 @@
 """Drawn radiographs for the real lesion outlines of ChestX-Det, made without the data set's pictures.
 
-For each radiograph of the data set, the script chooses the JSRT lungs that contain most of the radiograph's lesions. It
+For each radiograph of the data set, the script chooses the JSRT lungs that contain the most pixels of the lesions. It
 draws these lungs and their heart, with the lesions as soft shadows. The folder `det` has the data set's layout and a
 folder of anatomy masks, so that the usual commands make the benchmark:
 

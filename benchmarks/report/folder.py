@@ -50,7 +50,7 @@ FILTERS = (
 
 
 def copies(source: Benchmark, wanted: int, folder: Path) -> Benchmark:
-    """Return a benchmark of copies of ``source``'s cases with at least ``wanted`` items, and not a case more.
+    """Return a benchmark of copies of ``source``'s cases; it has just enough cases for ``wanted`` items.
 
     The first copy of each case keeps its id. The thumbnails are written into ``folder``.
     """

@@ -1,4 +1,4 @@
-"""Complete review by six simulated readers, who judge about 210 items on the review page in a real browser, by
+"""A complete review by six simulated readers, who judge about 210 items on the review page in a real browser, by
 keyboard.
 
 A benchmark is made of phantoms. Each reader answers all questions blind, closes this part, and then judges the proposed

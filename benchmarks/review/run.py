@@ -240,7 +240,7 @@ def use(bench: Path, sheets: Path) -> None:
 
 
 def opened_by_chromium(page: Path) -> str:
-    """Open a page in Chromium; return a sentence with the seconds until the first row is shown, and then the second."""
+    """Open a page in Chromium; return a sentence with the times until the first and the second row are shown."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as started:
@@ -266,7 +266,10 @@ def print_folders(sheets: Path) -> None:
 
 
 def opened_by_libreoffice(path: Path, folder: Path) -> str:
-    """Open and save a file in LibreOffice; return a sentence with the seconds, or that LibreOffice is missing."""
+    """Open and save a file in LibreOffice; return a sentence that says how long this took.
+
+    If LibreOffice is missing, the sentence says so.
+    """
     if shutil.which("soffice") is None:
         return "LibreOffice is not installed, so the largest file was not opened"
     start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Complete review by six simulated readers, who fill in spreadsheets in a real LibreOffice.
+"""A complete review by six simulated readers, who fill in spreadsheets in a real LibreOffice.
 
 A benchmark is made of phantoms (44 by default, which give more than 210 items). The readers fill in their sheets in
 LibreOffice, first blind, then with the proposed answers. An unreadable verdict is written into one row; the import puts

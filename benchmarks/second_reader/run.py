@@ -42,7 +42,7 @@ def redraw(bench: Benchmark, folder: Path, px: float) -> None:
     """Write every lesion's mask as a simulated second reader draws it.
 
     The outline is moved by a smooth random distance with a standard deviation of ``px`` pixels of the working image
-    (longer side 1024). Only the size of the movement depends on ``px``, not its pattern.
+    (longer side 1024). ``px`` changes only the size of the movement; its pattern stays the same.
     """
     random = np.random.default_rng(0)
     for case in bench.key("redrawing")[1].values():

@@ -1,4 +1,4 @@
-"""Study with a known truth: fourteen models of known skill are asked, and the report must recover the skills.
+"""A study with a known truth: fourteen models of known skill are asked, and the report must recover the skills.
 
 ``python benchmarks/study/run.py BENCH FOLDER`` asks the simulated models sim-01 to sim-14 the benchmark BENCH, which
 must have its key. A model's skill at a level is the probability that it knows the answer; otherwise it guesses evenly
@@ -62,8 +62,9 @@ def call(*arguments: object) -> float:
 
 
 def recovered(levels: pl.DataFrame) -> list[dict[str, Any]]:
-    """Return a row for each level: how many intervals contain the model's known skill, and the rank correlation
-    (Kendall's tau) of the scores with the known skills.
+    """Return a row for each level with the number of models whose interval contains their known skill.
+
+    The row also has the rank correlation (Kendall's tau) of the models' scores with their known skills.
     """
     rows = []
     for place, level in enumerate(LEVELS):

@@ -1,5 +1,4 @@
-"""Request files of a batch: one round's requests are divided into several files; a file is written completely or not at
-all.
+"""The request files of a batch: a round's requests, divided into files that are each written completely or not at all.
 
 The folder of a model has the files ``round-001-part-001.jsonl``, … and, beside each of them, a list of the ids of its
 requests (``….ids``). If the user removes a request file, its requests go into the next round. The id of a request is a

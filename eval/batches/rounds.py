@@ -59,7 +59,7 @@ class WaitingError(Exception):
 
 @dataclass
 class Waiting:
-    """Open requests of one model.
+    """The open requests of one model.
 
     - ``parts``: the request files in ``folder`` that have no results yet.
     - ``written``: the request files that :func:`step` has just written, with ``requests`` requests and ``bytes`` bytes.

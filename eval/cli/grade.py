@@ -109,11 +109,10 @@ def grade(
     """Grade runs of one benchmark and print accuracy level by level, beside the grid hit rate.
 
     --table prints every other table of a report: accuracy, states of answers, depth, stages, kinds, grid, costs and
-    more.
-    Protocols are shown one below the other; models that were asked different items are shown in groups. A RUN may be a
-    file of predictions made elsewhere (.jsonl: item_id, and answer, text or refused); predictions alone need
-    --benchmark. Intervals are 95 %, over patients. With --reread, --out also writes reread.csv, which lists the replies
-    that are now read differently. Logs stay as they are.
+    more. Protocols are shown one below the other; models that were asked different items are shown in groups. A RUN may
+    be a file of predictions made elsewhere (.jsonl: item_id, and answer, text or refused); predictions alone need
+    --benchmark. The 95 % intervals are over patients. With --reread, --out also writes reread.csv, which lists the
+    replies that are now read differently. Logs stay as they are.
     """
     if out is not None:
         reports.check_place(out)

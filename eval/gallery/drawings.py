@@ -23,7 +23,7 @@ _FINE, _COARSE = 2, 4  # masks are thinned to every second or fourth pixel, sinc
 
 
 def outline(case: CaseKey) -> dict[str, Any] | None:
-    """Return the size of a case's working picture and the path of its lesion; None if the key has no masks."""
+    """Return the size of a case's working picture and the SVG path of its lesion; None if the key has no masks."""
     lesion = _mask(case, "lesion", _FINE)
     if lesion is None:
         return None
@@ -56,7 +56,7 @@ def regions_drawn(names: Sequence[str], case: CaseKey) -> dict[int, str]:
 
 
 def path_of(mask: Mask, scale: int) -> str:
-    """Return the borders of a mask as a path; each pixel of the mask is drawn ``scale`` pixels wide.
+    """Return the borders of a mask as an SVG path; each pixel of the mask is drawn ``scale`` pixels wide.
 
     >>> path_of(np.ones((3, 3), bool), 2)
     'M1 1V5H5V1Z'

@@ -26,7 +26,7 @@ Row = tuple[str, str]  # model and protocol
 
 
 class Said(NamedTuple):
-    """Answer of a row (a model and protocol): its state, its option numbers, and the beginning of the reply.
+    """The answer of a row (a model and protocol): its state, its option numbers, and the beginning of the reply.
 
     ``left`` is the number of characters of the reply that were left out. ``reasoning`` is the beginning of the
     reasoning that a server sent apart from the reply, and the number of its characters left out. ``confidence`` is the
@@ -55,7 +55,7 @@ class Said(NamedTuple):
 class Entry:
     """Item of the gallery with its key and answers.
 
-    - ``said``: the answer of each row; None for a row whose run does not ask this item.
+    - ``said``: the answer of each row (a model and protocol); None for a row whose run does not ask this item.
     - ``key``: the right options; None for a picture whose lesion is filled, because its right answer is not known.
     - ``answer``: the item's key with evidence; None for an altered item.
     - ``not_audited``: a text for each condition under which the question cannot be asked: the condition and the reason.

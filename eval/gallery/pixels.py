@@ -1,4 +1,4 @@
-"""Work on the pixels of neighbouring cases: reduced pictures as text, outlines, and the options that are places.
+"""The work on the pixels of neighbouring cases: reduced pictures as text, outlines, and the options that are places.
 
 A worker process can do this work, so this module imports neither tables nor plots.
 """
@@ -48,7 +48,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Done:
-    """Result of a task: pictures as text by number, outlines by case, and paths of options by item."""
+    """Result of a task: pictures as text by number, outlines by case, and SVG paths of options by item."""
 
     pictures: dict[int, str]
     outlines: dict[str, dict[str, Any]]
@@ -63,10 +63,11 @@ def do(task: Task) -> Done:
 
 
 def encoded(thumbs: Thumbs, images: Mapping[int, str], below: Mapping[int, tuple[int, str]]) -> dict[int, str]:
-    """Return each picture as text, keyed by number: base64 of a WebP, or (for a thin drawing over a radiograph) the
-    radiograph's number, a colon and base64 of the drawing.
+    """Return each picture as text, keyed by number.
 
-    ``images`` and ``below`` are as in :class:`Task`. If Pillow was built without WebP, all pictures are JPEGs.
+    The text is the base64 of a WebP. For a thin drawing over a radiograph, the text is the radiograph's number, a colon
+    and the base64 of the drawing. ``images`` and ``below`` are as in :class:`Task`. If Pillow was built without WebP,
+    all pictures are JPEGs.
     """
     if not features.check("webp"):
         return {number: b64encode(thumbs.thumb_bytes(image)).decode() for number, image in images.items()}

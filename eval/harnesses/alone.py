@@ -73,10 +73,11 @@ def state_of(doc: Row, reply: str) -> str:
 
 
 def corrected(records: Sequence[Mapping[str, Any]]) -> float:
-    """Return the accuracy corrected for chance over all records: the sum of (accuracy - chance) divided by the largest
-    sum that is possible.
+    """Return the accuracy corrected for chance over all records.
 
-    This is not chexqa's headline, which uses sensitivity and specificity for yes/no kinds and averages levels.
+    This is the sum of (accuracy - chance) over the records, divided by the largest possible value of this sum.
+
+    It is not chexqa's headline, which uses sensitivity and specificity for yes/no kinds and averages levels.
     """
     room = sum(1 - one["chance"] for one in records)
     return sum(one["right"] - one["chance"] for one in records) / room if room > 1e-12 else float("nan")

@@ -29,8 +29,8 @@ def add(folder: Path, graded: Graded, added: str, by: str | None, title: str | N
     made.
 
     ``added`` is the entries' date, and ``by`` the person or group that sent the runs. ``title`` replaces the page's
-    title. Raise ``InputError`` if the same answers are on the leaderboard already, if a file in the folder is not from
-    a leaderboard and would be replaced, or if :func:`entry.entries_of` raises it.
+    title. Raise ``InputError`` if the same answers are on the leaderboard already, if a file that would be
+    replaced is not from a leaderboard, or if :func:`entry.entries_of` raises it.
     """
     new = entries_of(graded, added, by)
     if folder.exists() and not folder.is_dir():

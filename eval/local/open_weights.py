@@ -1,4 +1,4 @@
-"""Open weights run by transformers, which chexqa calls in the same way as a user's callable.
+"""Models with open weights, run by transformers; chexqa calls them in the same way as a user's callable.
 
 Prompts are made by the model's own processor and chat template. Weights are read from a folder, or from the local cache
 of the Hugging Face hub; nothing is downloaded. ``dtype``, ``load_in_4bit`` and ``attn_implementation`` are decoding

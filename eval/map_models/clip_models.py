@@ -252,8 +252,8 @@ def _visual_kind(visual: Any, folder: Path) -> str:
     if hasattr(visual, "ln_post") and getattr(visual, "attn_pool", None) is None and visual.pool_type in ("tok", "avg"):
         return "vit"
     raise InputError(
-        f"{folder / OPEN_CLIP_CONFIG}: its vision model is a {type(visual).__name__} without patches in the common "
-        "space; maps need a vision transformer or CLIP's ResNet."
+        f"{folder / OPEN_CLIP_CONFIG}: its vision model, a {type(visual).__name__}, gives no patch embeddings in "
+        "the space shared by pictures and text; maps need a vision transformer or CLIP's ResNet."
     )
 
 

@@ -18,9 +18,9 @@ from chexqa.imaging.read import Gray
 
 
 class Recorder:
-    """Context manager that replaces the output of a layer by a copy from which gradients are computed.
+    """Context manager that replaces the output of a layer by a detached copy that requires gradients.
 
-    Gradients are then computed only through the later layers, so a map costs little more than the forward pass.
+    Gradients then flow only through the later layers, so a map costs little more than the forward pass.
     """
 
     def __init__(self, module: Any) -> None:

@@ -48,7 +48,7 @@ class ClosedError(Exception):
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """Retry settings: attempts per question, seconds per attempt, and the waits between attempts.
+    """Settings for retries: attempts per question, seconds per attempt, and the waits between attempts.
 
     The wait doubles from ``backoff_s`` up to ``backoff_limit_s``. A server's Retry-After replaces this wait, up to
     ``retry_after_limit_s``.

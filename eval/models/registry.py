@@ -58,7 +58,7 @@ _KEYS = re.compile(
 
 @dataclass(frozen=True)
 class Price:
-    """List price in dollars per million tokens; input tokens from the provider's prefix cache have a separate price."""
+    """A model's list price in dollars per million tokens; cached input tokens have a separate price."""
 
     input_per_million_usd: float
     output_per_million_usd: float
@@ -187,8 +187,8 @@ def _check_arguments(who: str, field_name: str, given: Mapping[str, Any]) -> Non
         for argument in groups:
             if argument in _SETTLED:
                 raise InputError(
-                    f"{who} '{argument}' in its {field_name}, which chexqa sets itself; remove it (api_base is a "
-                    "field of the model, --timeout and --attempts are options)."
+                    f"{who} '{argument}' in its {field_name}, but chexqa sets this argument itself; remove it (write "
+                    "api_base as a field of the model; use the options --timeout and --attempts)."
                 )
     for argument in _names(given):
         if _KEYS.fullmatch(argument.lower()):

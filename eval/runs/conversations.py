@@ -66,7 +66,7 @@ def talks(conversations: Iterable[Conversation], modifiers: option_order.Modifie
 
 
 class ConversationWorker:
-    """Open conversations of one model, shared by several concurrent tasks.
+    """Worker for the open conversations of one model; several concurrent tasks share it.
 
     An overflow is a question that the endpoint rejects as too long for the model. If it rejects every question in this
     way, the settings are wrong. So overflows before the model's first answer are not logged at once. When the model

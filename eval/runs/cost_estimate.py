@@ -100,7 +100,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Estimate for one model and protocol; None means unknown.
+    """The estimate for one model and protocol; None means unknown.
 
     ``too_long`` is the number of calls longer than the model's context. ``too_many_images`` is the number of calls with
     more pictures than the model accepts. ``lacking`` names the fields that the models file lacks; without them the

@@ -1,4 +1,4 @@
-"""Run folder: its file ``run.json`` records the run's settings when the run starts.
+"""The folder of a run: its file ``run.json`` records the run's settings when the run starts.
 
 A later command for the same folder is refused if its settings are different.
 """

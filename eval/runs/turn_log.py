@@ -1,4 +1,4 @@
-"""Log of one model's answers, or of one shard of them: a file with one JSON line per turn (a question and its reply).
+"""The log of a model's answers, or of a shard of them: a file with one JSON line per turn (a question and its reply).
 
 One process writes a log, and each turn is on disk before the next turn of its conversation is asked. Turns that finish
 together share one ``fsync``. If the process is killed after a reply arrives and before the ``fsync``, the turn is lost
@@ -63,7 +63,7 @@ def _other_splits(folder: Path, model: str, shard: Shard | None) -> list[Path]:
 
 
 class Writer(NamedTuple):
-    """Process that asks a model.
+    """A process that asks a model.
 
     ``process`` is the process id that the lock's file names, and ``since`` is the time when the process took the lock.
     """
@@ -156,7 +156,7 @@ def _refuse_newer(found: Iterable[Aside]) -> None:
 
 
 class Log:
-    """Log that is open for appending.
+    """A log that is open for appending.
 
     ``turns`` has the turns that were in it when it was opened. ``aside`` counts the lines that are not turns.
     """

@@ -41,7 +41,7 @@ class Job(Protocol):
 
 
 class DecisionStop:
-    """Object that tests the stopping rule of a run of two models.
+    """Tester of the stopping rule of a run of two models.
 
     It orders the conversations, makes the faster model wait, and stops both models when the rule decides.
     """
@@ -57,7 +57,7 @@ class DecisionStop:
         self._moved = asyncio.Event()
 
     def ordered(self, talks: Iterable[PlannedConversation]) -> list[PlannedConversation]:
-        """Return the conversations in the order of their patients."""
+        """Return the conversations in the order in which the rule counts their patients."""
         return sorted(talks, key=lambda talk: self.tally.place(talk.items[0].item_id))
 
     def admits(self, talk: PlannedConversation) -> bool:

@@ -72,7 +72,7 @@ class Measures:
 
     @property
     def union(self) -> dict[str, float]:
-        """Return the share of every region that the components cover together.
+        """Return, for every region, the share that all components together cover.
 
         Components do not overlap, so their shares add up.
         """
@@ -189,8 +189,8 @@ class Judgement:
     """Regions and lungs that a recipe's rule counts as affected, with the measures of the case.
 
     - ``involved``: the affected regions in the order of ``REGIONS``.
-    - ``filled_most``: involved regions in which every component covers less than the threshold share. A component that
-      is below this share in all regions counts in the region that it covers most.
+    - ``filled_most``: regions that are involved only because a component covers them more than any other region. This
+      component covers less than the threshold share of every region.
     - ``lung_area``: the number of covered pixels of each given lung, keyed by side.
     - ``lung_share``: the covered share of each given lung, keyed by side.
     """
@@ -249,7 +249,7 @@ def _counted_area(parts: Sequence[Mapping[str, int]], lungs: dict[str, int], lea
 
 @dataclass(frozen=True)
 class Attributes:
-    """Attribute questions of one case, chosen at random.
+    """The attribute questions of one case, chosen at random.
 
     ``distribution`` is False if the question on distribution cannot be asked fairly. ``location`` has the region
     names shown, or is None if the question on location cannot be asked fairly. ``severity`` is the side of the lung in

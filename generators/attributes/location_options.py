@@ -40,11 +40,12 @@ def draw(
 def draw_apart(
     involved: Sequence[str], clear: Sequence[str], options: int, rng: np.random.Generator
 ) -> tuple[str, ...] | None:
-    """Return names as :func:`draw` does, but never two names of nearly the same place; None if too few names are
-    left.
+    """Return region names as :func:`draw` does, but never two names of nearly the same place; None if too few names
+    are left.
 
-    Several sets of names are drawn, and one of them is chosen at random. The weights of this choice balance the heights
-    and parts of the lung between right and wrong names.
+    ``involved`` has the right names, and ``clear`` the wrong names. Several sets of names are drawn, and one of them is
+    chosen at random. The choice is weighted, so that the height and the part of the lung do not show whether a name is
+    right.
     """
     wanted = _wanted(involved, options, rng)
     found = {tuple(sorted(_apart(involved, clear, wanted, options, rng))) for _ in range(_HANDS)}

@@ -64,8 +64,9 @@ def detectable_hits(mass: Mass, level: float, power: float = POWER) -> float | N
     """Return the expected hits of the smallest leak that a test at ``level`` finds with probability ``power``.
 
     ``mass`` is the distribution of the hits by chance. A leak is a factor, equal in all contests, that multiplies the
-    odds of picking a right candidate. The hits then follow Fisher's noncentral hypergeometric distribution, which tilts
-    the distribution by chance exponentially. Returns None if even the largest number of hits would not be significant.
+    odds of picking a right candidate. The hits then follow Fisher's noncentral hypergeometric distribution: the
+    distribution by chance, tilted exponentially. Returns None if even the largest number of hits would not be
+    significant.
     """
     tails = np.minimum(1.0, mass[::-1].cumsum()[::-1])
     significant = np.flatnonzero(tails <= level)
@@ -138,10 +139,10 @@ class NullScore(NamedTuple):
         return min(1.0, float(self.mass[round((right - self.least) / self.each) :].sum()))
 
     def detectable(self, level: float) -> float | None:
-        """Return the expected right answers under the smallest leak that a test at ``level`` finds with probability
-        0.8.
+        """Return the expected number of right answers for the smallest leak that can be detected.
 
-        Returns None if the test finds no leak (see :func:`detectable_hits`).
+        This is the smallest leak that a test at ``level`` finds with probability 0.8. Return None if the test finds no
+        leak (see :func:`detectable_hits`).
         """
         hits = detectable_hits(self.mass, level)
         return None if hits is None else self.least + self.each * hits

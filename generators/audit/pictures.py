@@ -111,7 +111,10 @@ class Ground(NamedTuple):
         return cls(np.asarray(green), np.asarray(covered == 0))
 
     def measures(self) -> Measures:
-        """Return mean, spread and tails of the grey levels, and the share of odd levels; {} if there is no ground."""
+        """Return mean, spread and tails of the grey levels, and the share of pixels with an odd grey level.
+
+        The result is empty if there is no ground.
+        """
         counts = np.bincount(self.grey[self.is_ground], minlength=256)
         if not counts.any():
             return {}

@@ -63,7 +63,7 @@ class Result:
     ``right`` the number of its right answers. ``chance`` is the share of right answers expected by chance. ``interval``
     is the 95 % interval of the share of right answers. ``p`` is one-sided and corrected for the number of rules.
     ``holm`` is ``p`` adjusted over all artefacts. ``detectable`` is the share of right answers under the smallest leak
-    that this test finds four times in five; None if this share is unknown, or if the test would find no leak. If
+    that this test detects with a power of 80 %; None if this share is unknown, or if the test would find no leak. If
     ``answers`` is 0, nothing could be tested, and ``rule`` gives the reason.
     """
 
@@ -93,9 +93,9 @@ class Result:
 
     @property
     def excess(self) -> float | None:
-        """Return by how much the smallest leak that the test finds four times in five exceeds chance.
+        """Return the excess over chance of the smallest leak that the test detects with a power of 80 %.
 
-        Returns None if this leak is not known.
+        Return None if this leak is not known.
         """
         return None if self.detectable is None else self.detectable - self.chance
 
@@ -140,7 +140,7 @@ def score_all(features: Features) -> list[Result]:
 
 
 def with_holm(results: Sequence[Result]) -> list[Result]:
-    """Return the results with two fields filled in: ``holm``, corrected over the tested artefacts, and ``detectable``.
+    """Return the results with ``holm`` (the p value corrected over all tested artefacts) and ``detectable`` filled in.
 
     The smallest detectable leak is computed for the first, strictest step of Holm's correction.
     """
@@ -293,10 +293,10 @@ def choice_rules(choices: Iterable[Choice], feature: str, namer: Namer) -> list[
 
 
 def by_room(choices: Sequence[Choice], feature: str, namer: Namer) -> list[Rule]:
-    """Return the rules of :func:`choice_rules` for thirds of the items: lesions with little, medium and much room for
-    edits.
+    """Return the rules of :func:`choice_rules` for three groups of items, whose lesions leave little, medium or much
+    room for edits.
 
-    A feature may be balanced over all lesions and yet predict the answer within one third of the lesions.
+    A feature may be balanced over all items and yet predict the answer within one group.
     """
     having = [choice for choice in choices if choice.room]
     rules = []

@@ -157,8 +157,9 @@ class ItemFeatures:
 class Features:
     """Features of all items, keyed by kind of question.
 
-    ``rows`` has every item in file order, ``choices`` each item's candidates. For items on points, ``beside`` has the
-    candidates inside and those outside separately; in ``edits``, all points of a case that mark an edit are right.
+    ``rows`` has every item in file order, and ``choices`` has each item's candidates. ``beside`` divides the candidates
+    of each item on points into two choices: points inside and points outside the outline. ``edits`` has all points of
+    each case; every point that marks an edit is right there.
     """
 
     rows: dict[str, list[ItemFeatures]]

@@ -1,8 +1,9 @@
 """Choice of the edits in a case's pictures. Only the radiograph distinguishes the right picture from the others.
 
-The suboptimal mask's edits, and the errors in the four pictures of ``revision_result``, are drawn at random. The draws
-are weighted so that each direction of change (larger or smaller, longer or shorter, more or less compact) and each rank
-among the four pictures belongs to the right picture as often as intended.
+The suboptimal mask's edits, and the errors in the four pictures of ``revision_result``, are drawn at random with
+weights. The weights make the suboptimal mask larger or smaller, its outline longer or shorter, and its shape more or
+less compact as often as intended. They also give the right picture each rank among the four pictures (such as the
+smallest area) as often as intended.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ Numbers = npt.NDArray[np.intp]
 
 
 class Drawn(NamedTuple):
-    """An edit, and the length that it adds to the outline, divided by the length before."""
+    """An edit, and the relative change of the outline's length that it causes."""
 
     edit: Edit
     longer: float
@@ -169,7 +170,7 @@ class EditSets:
         return np.flatnonzero(self.overlaps <= self.sampler.limits.iou[1])
 
     def single(self, numbers: Numbers) -> Numbers:
-        """Return the indices in ``numbers`` whose set has only one edit."""
+        """Return those of the indices ``numbers`` whose set of edits has only one edit."""
         return np.array([number for number in numbers if len(self.sets[number]) == 1], np.intp)
 
     def able(self, spacing: float) -> Numbers:
@@ -307,11 +308,12 @@ class EditSets:
 def levels_of_area(changes: Weights, shares: Weights) -> tuple[Numbers, list[Weights]]:
     """Return levels ``(N, 2)`` of N choices of four pictures, and the intended share of each level.
 
-    A level combines a grade with the right picture's rank by area among the four pictures. The grade, from 0 to 2, says
-    how large a difference is: in the first column the difference between the two smallest areas, in the second between
-    the smallest and the largest. ``changes`` ``(N, 3)`` are the logarithms of the wrong pictures' areas over the right
-    picture's area. ``shares`` ``(3, 4)`` are the intended shares of the four ranks in each grade. A guesser can see how
-    large the differences are, so the shares must hold in each grade and not only over all grades.
+    ``changes`` ``(N, 3)`` has the logarithms of three ratios: the area of each wrong picture divided by the area of the
+    right picture. A level combines two numbers: the rank of the right picture by area among the four pictures, and a
+    grade from 0 to 2 of a difference between areas. The first column grades the difference between the two smallest
+    areas; the second column grades the difference between the smallest and the largest area. ``shares`` ``(3, 4)`` has
+    the intended shares of the four ranks in each grade. A guesser can see how large the differences are, so the shares
+    must hold in each grade and not only over all grades.
     """
     areas = np.sort(np.pad(changes, ((0, 0), (0, 1))), axis=1)
     ranks = (changes < 0).sum(axis=1)

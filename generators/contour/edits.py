@@ -2,7 +2,7 @@
 
 An edit either over-segments or under-segments. An over-segmenting edit adds an area, so that the mask must be
 contracted there. An under-segmenting edit removes an area, so that the mask must be expanded there. Lengths are pixels
-of the working image; masks ``(H, W)`` bool.
+of the working image, and masks are bool ``(H, W)``.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Deformation:
 
 @dataclass(frozen=True)
 class Limits:
-    """A recipe's limits of an edit in pixels of the working image; shares are of the lesion's area.
+    """A recipe's limits of an edit. Lengths are pixels of the working image, shares are fractions of the lesion's area.
 
     With ``exact`` an edit that is deeper than ``max_depth`` fails; otherwise ``max_depth`` is only a target.
     """
@@ -111,7 +111,7 @@ class Edit:
 
     ``over`` is True if the edit adds the area, False if it removes the area. ``corner_xy`` is x, y of the crop's first
     pixel. ``point_xy`` is the pixel of the changed area that is farthest from the area's border. ``depth`` is the
-    largest distance in pixels that the contour moves. ``share`` is the changed area over the lesion's area.
+    largest distance in pixels that the contour moves. ``share`` is the changed area divided by the lesion's area.
     """
 
     over: bool

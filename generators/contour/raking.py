@@ -15,16 +15,16 @@ def rake(
     shares: Sequence[npt.NDArray[np.float64]],
     tilt: npt.NDArray[np.float64] | None = None,
 ) -> npt.NDArray[np.float64]:
-    """Return weights ``(N,)`` for the rows of ``levels``, so that each level has its share in ``shares``.
+    """Return weights ``(N,)`` for the rows of ``levels``, so that each level is drawn with its wanted share.
 
-    ``levels`` is ``(N, K)``, or ``(N, M, K)`` if a row stands for M members that are drawn equally often. Iterative
-    proportional fitting gives the weights closest to equal weights (Deming and Stephan 1940; Csiszár 1975). With
-    several members in a row this is approximate, because a row is scaled by the mean of its members' factors. If not
-    all shares can be met at once, the shares of the last columns are met best.
+    ``levels`` ``(N, K)`` has the levels of N rows in K columns. It is ``(N, M, K)`` if a row stands for M members that
+    are drawn equally often. ``shares`` has, for each column, the wanted share of every level; levels that do not occur
+    are ignored. If not all shares can be met at once, the shares of the last columns are met best.
 
-    ``shares`` has, for each column, the wanted share of every level; levels that do not occur are left out. ``tilt``
-    ``(N, L)`` has L quantities of each row; exponential tilting of the weights brings the quantities' weighted means
-    near 0.
+    Iterative proportional fitting gives the weights closest to equal weights (Deming and Stephan 1940; Csiszár 1975).
+    If rows have several members, the result is approximate, because a row is scaled by the mean of its members'
+    factors. ``tilt`` ``(N, L)`` has L quantities of each row; the weights are also tilted exponentially, which brings
+    the weighted mean of each quantity near 0.
     """
     members = levels[:, None] if levels.ndim == 2 else levels
     # For every column, the share of a row's members at each level, ``(N, levels)``.

@@ -1,4 +1,4 @@
-"""Clean places: places in lung tissue, away from every finding, for a patch with a lesion's shape and size.
+"""The search for a clean place: lung tissue away from every finding, with the shape and size of a lesion's patch.
 
 The place is searched among all shifts of the shape and of its mirror image; the parts of a lesion get their places one
 by one. The chosen place has surroundings as similar as possible to those of the lesion's own patch, in the outline of

@@ -60,7 +60,7 @@ class Surroundings:
 
 
 def scaled(share: float, shape: tuple[int, ...]) -> int:
-    """Return a length in pixels, at least 1, that is given as a share of the longer side of a picture of ``shape``."""
+    """Convert a length from a share of the longer side of a picture of ``shape`` to pixels (at least 1)."""
     return max(1, round(share * max(shape)))
 
 

@@ -101,7 +101,8 @@ class Textures:
     def copied(self, patch: Mask, reach: int) -> tuple[Floats, Floats]:
         """Return texture ``(H, W)`` and its strength ``(H, W)``, from 0 (no texture) to 1.
 
-        The texture is for the part of a patch in the lungs, and for clean lung within ``reach`` pixels of it.
+        The texture is for the pixels of the patch in the lungs, and for clean lung within ``reach`` pixels of the
+        patch.
         """
         made, weight = np.zeros_like(self.detail), np.zeros_like(self.detail)
         whole = cv2.dilate(patch.view(np.uint8), np.ones((2 * reach + 1, 2 * reach + 1), np.uint8)).view(np.bool_)

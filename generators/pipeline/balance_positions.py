@@ -36,8 +36,8 @@ def assign_positions(rights: Mapping[str, tuple[str, str]], seed: int) -> dict[s
     """Return the position of each case's right option, from 1, keyed by case id.
 
     ``rights`` has the name of each case's right option and the case's finding, keyed by case id. Among all cases with
-    the same right option, the numbers of cases at any two positions differ by at most one. Within a finding they differ
-    by little more.
+    the same right option, the numbers of cases at any two positions differ by at most one. Within a finding these
+    numbers differ by little more.
     """
     rng = stream(seed, "comparison places")
     ordered = sorted(rights)

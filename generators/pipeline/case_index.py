@@ -16,8 +16,8 @@ class Cases(Mapping[str, Case]):
 
     ``kinds`` contains True if the manifest has drawn phantoms, and False if it has real radiographs. ``digest`` is a
     hash of the manifest's content that does not depend on the order of lines. ``findings`` has the findings present in
-    each image, and ``present`` the ids of their cases. With ``only``, the mapping has only the cases with these ids;
-    the facts are still about all cases.
+    each image, and ``present`` the ids of the cases with these findings; both are keyed by image. With ``only``, the
+    mapping has only the cases with these ids; the facts are still about all cases.
     """
 
     def __init__(self, manifest: Manifest, only: Collection[str] | None = None) -> None:

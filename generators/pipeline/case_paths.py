@@ -1,4 +1,4 @@
-"""Question paths of cases (the sequence of questions that a case gets), drawn up to the recipe's quotas.
+"""The question paths of cases (the sequence of questions that a case gets), drawn up to the recipe's quotas.
 
 The paths are drawn when all contour plans exist. The same cases and seed give the same paths, in any order of the
 manifest.
@@ -63,16 +63,16 @@ def split(pool: int, required: int, free: int) -> tuple[int, int]:
 
 
 def spread(rows: list[Candidate], depths: Sequence[float]) -> list[Candidate]:
-    """Return the cases ordered so that each group of cases is equally frequent among the first cases.
+    """Return the cases in an order in which groups take turns: a case of each group, then another of each, and so on.
 
-    The cases of a group have the same depth of edits and the same lesion size: small, medium or large. A third of the
-    cases has each size. A group with few cases is used up first. Without ``depths`` the order is unchanged.
+    A group is all cases with the same depth of edits and the same lesion size (the smallest, the middle or the largest
+    third of all lesions). Without ``depths`` the order is unchanged.
     """
     return rows if not depths else [row for _, _, row in sorted(_ranked(rows, depths), key=lambda one: one[0])]
 
 
 def divided(rows: list[Candidate], depths: Sequence[float]) -> list[Candidate]:
-    """Return the cases ordered so that each group of cases has the same share among the first cases as among all cases.
+    """Return the cases in an order in which the cases of each group are spaced evenly over the whole list.
 
     Groups are as in :func:`spread`. Without ``depths`` the order is unchanged.
     """

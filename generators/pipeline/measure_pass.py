@@ -50,8 +50,8 @@ def empty_survey(case: Case, reason: str | None = None) -> Survey:
 def left_out(case: Case, reason: str) -> Survey:
     """Return the survey of a case that gives no items although a recipe could ask about it.
 
-    If the radiograph can be read and shows the finding, the survey keeps the hash of its pixels. A copy of the
-    radiograph is then not used as a case without the finding.
+    If the radiograph can be read and shows the finding, the survey keeps the hash of its pixels, so that a copy
+    of the radiograph is not used as a case without the finding.
     """
     survey = empty_survey(case, reason)
     if case.present:

@@ -141,7 +141,8 @@ class PlacesRecipe:
     ``absent_per_present``: number of cases without the finding for each case with the finding. ``diffuse``: findings
     for which no box is asked. ``diffuse_in_both_lungs``: findings for which no box is asked if the mask lies in both
     lungs.
-    ``heart``: findings of the heart; their questions ask for the heart's width and count in no headline figure.
+    ``heart``: findings of the heart; only they have questions on the heart's width, and no headline figure includes
+    their questions.
     """
 
     name: str

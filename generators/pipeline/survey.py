@@ -43,7 +43,8 @@ class GridSurvey:
     """Measures for the grid.
 
     - ``coverage``: the share of each grid cell that the lesion covers.
-    - ``plausible``: the numbers of the cells of plausible anatomy, or None.
+    - ``plausible``: the numbers of the cells that contain the finding's usual anatomy or the lesion; None if the masks
+      of this anatomy are unknown.
     - ``stable``: True if the same cells are hits after small changes of the mask.
     """
 

@@ -215,8 +215,8 @@ def test_like_takes_over_what_is_not_said(tmp_path: Path) -> None:
         ("litellm: hosted_vllm/x, domain: medical, access: open", r"\('hosted_vllm/x'\), but its address is missing"),
         ("like: medgemma-27b, thinking: on", "has the thinking mode 'on', which is not in its thinking_switch"),
         ("like: medgemma-27b, image_tokens: {rule: guess}", "image_tokens"),
-        ("like: gpt-5.4, decoding: {timeout: 60}", "'mine' has 'timeout' in its decoding, which chexqa sets itself"),
-        ("like: gpt-5.4, decoding: {api_base: 'http://x'}", "'api_base' in its decoding, which chexqa sets itself"),
+        ("like: gpt-5.4, decoding: {timeout: 60}", "'mine' has 'timeout' in its decoding, but chexqa sets this"),
+        ("like: gpt-5.4, decoding: {api_base: 'http://x'}", "'api_base' in its decoding, but chexqa sets this"),
         ("like: gpt-5.4, thinking_switch: {on: {stream: true}}", "'stream' in its thinking_switch"),
     ],
 )

@@ -75,7 +75,7 @@ def test_a_setting_takes_the_place_that_the_registry_has_for_it_and_null_takes_i
         (["a=1", "a.b=2"], "already has a value"),
         (["api_key=sk-secret"], "may contain a key"),
         (["extra_body.token=sk-secret"], "may contain a key"),
-        (["stream=true"], "sets itself"),
+        (["stream=true"], "sets this argument itself"),
     ],
 )
 def test_a_setting_that_cannot_be_one_is_refused_without_its_value(pairs: list[str], says: str) -> None:

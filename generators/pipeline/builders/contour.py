@@ -128,9 +128,9 @@ def evaluation(case: CaseToBuild, kind: Kind) -> None:
 
 @builds("revision_expansion", "revision_contraction")
 def points(case: CaseToBuild, kind: Kind) -> None:
-    """Add an item on points if the case's outline is altered.
+    """Add the expansion or the contraction item on points, if the outline shown has an error.
 
-    The expansion item shows the picture of the points; the contraction item refers to the same picture.
+    The expansion item shows the picture with the points; the contraction item refers to the same picture.
     """
     found = _outlines(case)
     if found is None or not found.is_altered:
@@ -169,7 +169,7 @@ def points(case: CaseToBuild, kind: Kind) -> None:
 
 @builds("revision_result")
 def result(case: CaseToBuild, kind: Kind) -> None:
-    """Add the item on the four revised outlines if the case's outline is altered."""
+    """Add the item on the four revised outlines, if the outline shown has an error."""
     found = _outlines(case)
     if found is None or not found.is_altered:
         return

@@ -60,7 +60,7 @@ def kinds_of_present(present: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str
 
 
 def with_place_kinds(survey: Survey, of_present: Mapping[str, set[str]]) -> Survey:
-    """Return a survey without the kinds of question on places that no case with the finding gets.
+    """Return the survey minus those kinds of place question that are asked in no case with the finding.
 
     For example, if all masks are boxes, no case with the finding is asked for an outline. If a case without the finding
     were asked for an outline, "nowhere" would always be right. The heart's width is never removed, because every case

@@ -29,7 +29,10 @@ _SIDE = 1_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class PlaceEvidence(DeclaredEvidence):
-    """Place of a finding: the smallest box around it, and the number of areas that count; all 0 if it is absent."""
+    """The place of a finding: the box around its areas, and the number of areas that are large enough for a box.
+
+    All numbers are 0 if the finding is absent.
+    """
 
     words = "the box {x0}, {y0} to {x1}, {y1} of a picture of {width} x {height} px holds {areas} area(s)"
     width: int = measured("width of the picture, in pixels", 1, _SIDE)
