@@ -157,9 +157,8 @@ class ItemFeatures:
 class Features:
     """Features of all items, keyed by kind of question.
 
-    ``rows`` has every item in file order, and ``choices`` has each item's candidates. ``beside`` divides the candidates
-    of each item on points into two choices: points inside and points outside the outline. ``edits`` has all points of
-    each case; every point that marks an edit is right there.
+    ``rows`` has all items in file order, ``choices`` their candidates. ``beside`` divides an item's points into those
+    inside and those outside the outline. ``edits`` has all points of a case; the points that mark an edit are right.
     """
 
     rows: dict[str, list[ItemFeatures]]
