@@ -82,9 +82,9 @@ def _of_sets(own: int, other: int, weights: Sequence[float]) -> list[float]:
 
 
 def draw_points(points: int, random: np.random.Generator, weights: Sequence[float] = TRUE_POINTS) -> set[int]:
-    """Draw the true points of a case (those that mark an error), and return their indices from 0.
+    """Choose at random the true points of a case (those that mark an error), and return their indices from 0.
 
-    The number of true points is drawn with the probabilities that :func:`numbers` returns.
+    The number of true points is chosen with the probabilities that :func:`numbers` returns.
     """
     true = numbers(points, weights)
     count = int(random.choice(len(true), p=true))

@@ -83,9 +83,8 @@ def package_arrows(graph: Graph) -> Counter[tuple[str, str]]:
 def svg(arrows: Counter[tuple[str, str]], sizes: Counter[str]) -> str:
     """Return the picture of the imports as SVG: a table with one row and one column for each package.
 
-    A cell has the number of times that the row's package imports from the column's package.
-
-    ``sizes`` has each package's number of modules, which is shown after the row's name.
+    A cell has the number of times that the row's package imports from the column's package. ``sizes`` has each
+    package's number of modules, which is shown after the row's name.
     """
     names = [name for row in ORDER for name in row]
     cell, left, top = 34, 170, 112

@@ -39,7 +39,7 @@ def located(value: str | dict[str, Any], find: Callable[[str], Path]) -> MaskSou
 
 
 def files(source: MaskSource | None) -> Iterator[Path]:
-    """Yield the paths of the files that a manifest's entry for a mask names."""
+    """Yield the paths of the files in a manifest's entry for a mask."""
     if isinstance(source, Path):
         yield source
     elif source is not None:

@@ -34,7 +34,7 @@ _OF_PHANTOMS: Record = {
 
 @dataclass(frozen=True)
 class DatasetAbout:
-    """Fields of the user's file, together with the facts that are known because the radiographs are phantoms."""
+    """Fields of the user's file; for phantoms, also the facts that are known for all phantoms."""
 
     given: Mapping[str, Any]
 

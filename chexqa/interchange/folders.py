@@ -1,4 +1,4 @@
-"""Parts that all exports share: the choice where answers are written, and folders that appear only when complete."""
+"""Parts that all exports share: the choice of where answers are written, and folders that appear only when complete."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def problem_title(number: int) -> str:
 
 
 def problem_number(titles: Iterable[str]) -> int:
-    """Return the number in the title of a tab's problem column; 0 for a tab that has none, such as an exported one."""
+    """Return the number in the title of a tab's problem column; 0 if the tab has no problem column."""
     found = [_PROBLEM_TITLE.fullmatch(title) for title in titles]
     return max((int(one[1]) for one in found if one), default=0)
 

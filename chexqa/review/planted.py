@@ -19,10 +19,10 @@ from chexqa.imaging.grid import GRID_SIZE
 def planted(
     items: Sequence[Item], answers: Mapping[str, Answer], flagged: Iterable[str], reviewer: str, seed: int, share: float
 ) -> dict[str, tuple[int, ...]]:
-    """Draw some of a reviewer's items at random, and return a wrong answer for each drawn item, keyed by item id.
+    """Choose some of a reviewer's items at random, and return a wrong answer for each of them, keyed by item id.
 
-    ``share`` is the share of items to draw, from 0 to 1; their number is rounded down. Three groups of items are never
-    drawn:
+    ``share`` is the share of items to choose, from 0 to 1; their number is rounded down. Three groups of items are
+    never chosen:
 
     - items whose id is in ``flagged``, because another answer may be defensible;
     - items without a clearly wrong answer;

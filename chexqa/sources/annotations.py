@@ -81,7 +81,7 @@ class Labels:
             self._names[label.strip()] = name
 
     def find(self, label: str) -> str | None:
-        """Return the finding or structure of a label, otherwise None; count the label if its meaning is unknown."""
+        """Return the finding or structure that a label means, or None; count the label if its meaning is unknown."""
         plain = "_".join(label.lower().split())
         name = self._names.get(label) or KNOWN.get(plain)
         if name is None and (plain in FINDINGS or plain in cases.STRUCTURES):

@@ -48,7 +48,7 @@ MASK_IS_WRONG = (WRONG_CONTOUR, WRONG_LUNG)
 def takes_correction(item: Item) -> bool:
     """Return True if a reviewer may correct the answer to an item.
 
-    If it returns False, a wrong item can only be made again from a new mask.
+    Any other wrong item must be made again from a new mask.
     """
     kind = KINDS.get(item.kind, item.declared)
     return kind is not None and kind.stage in (4, None)

@@ -319,9 +319,8 @@ def _is_on(verdict: Verdict, loaded: Benchmark, item_id: str) -> bool:
 def seen_in(loaded: Benchmark, verdict: Verdict, item_id: str) -> str:
     """Return the hash of the content that a sheet shows for the item ``item_id`` of ``loaded``.
 
-    The sheet is of the same kind as the sheet of ``verdict``.
-
-    If this hash equals ``verdict.seen``, the verdict is on the same content.
+    The sheet is of the same kind as the sheet of ``verdict``. If the hash equals ``verdict.seen``, the verdict is on
+    the same content.
     """
     item = loaded.item[item_id]
     if verdict.asks_answer:

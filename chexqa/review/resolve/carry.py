@@ -1,4 +1,4 @@
-"""Carrying verdicts over to a new benchmark or manifest, for all items or masks that are unchanged in it."""
+"""Transfer of verdicts to a new benchmark or manifest, for all items or masks that are unchanged in it."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Material(Protocol):
         """Return a picture at its full size, grey ``(H, W)`` or RGB."""
 
     def small(self, image: str, room: tuple[int, int]) -> Image:
-        """Return a picture large enough to fill ``(width, height)``, or at its full size if it is smaller."""
+        """Return a picture that fills ``room`` (width, height), or the full picture if that is smaller."""
 
     def under(self, image: str) -> str | None:
         """Return the name of the radiograph under a picture.

@@ -1,7 +1,7 @@
 """The readers of a study: their answers on experience, display and conditions, and their figures in one table.
 
-Their answers are stored in ``readers.jsonl`` beside the verdicts. The figures count answers of the study, not of the
-training.
+Their answers are stored in ``readers.jsonl`` beside the verdicts. The figures are computed from answers of the
+study, not of the training.
 """
 
 from __future__ import annotations
