@@ -8,12 +8,13 @@ of a patient have the correlation rho. For the mean of kinds, rho is instead the
 from which a patient's answers are made. ``chexqa.eval.scoring.intervals`` computes the scores and their intervals:
 
 * share: the share of right answers, with 4 answers per patient.
-* difference: the difference of two models' shares of right answers; 4 % or 20 % of items are right for one model only.
-* mean of kinds: the mean of five kinds of different difficulty; each patient has one item of each kind.
-* mean of findings: the mean of seven findings of different difficulty; each finding has its own patients.
-* composite: the mean of three levels, corrected for chance. Level 1 has yes/no questions on seven findings, and its
-  score is the mean of sensitivity + specificity - 1. Level 2 has one kind of question with four options. Level 3 is the
-  mean of four kinds of question with four options.
+* difference: the difference of two models' shares of right answers; 4 % or 20 % of the items are answered right by only
+  one of the models.
+* mean of kinds: the mean share over five kinds of different difficulty; each patient has one item of each kind.
+* mean of findings: the mean share over seven findings of different difficulty; each finding has its own patients.
+* composite: the mean score of three levels, corrected for chance. Level 1 has yes/no questions on seven findings, and
+  its score is the mean of sensitivity + specificity - 1. Level 2 has one kind of question with four options. Level 3 is
+  the mean of four kinds of question with four options.
 
 A separate table shows the coverage for another number: the correlation between the answers to two questions, with two
 cases per patient (``chexqa.eval.scoring.associations``).

@@ -1,7 +1,7 @@
 """Share of intervals that contain the known number, in simulated studies of lesion size, localization and recognition.
 
-A study has the six makers of ``planted.py`` and 300 radiographs of different patients: 30 for each of ten findings, of
-which 20 show the finding. The makers' hits and scores are drawn with their known probabilities, without pixels.
+A study has the six makers of ``planted.py`` and 300 radiographs of different patients: 30 for each of ten findings; 20
+of these 30 show the finding. The makers' hits and scores are drawn with their known probabilities, without pixels.
 
     python benchmarks/maps/coverage.py [STUDIES]
 """

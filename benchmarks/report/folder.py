@@ -1,8 +1,8 @@
-"""Speed and size of a complete report in one run: tables, page and gallery of 14 models on 11,800 items.
+"""Speed and size of a complete report: tables, page and gallery of 14 models on 11,800 items.
 
 If the benchmark BENCH has too few items, its cases and pictures are copied under other ids. If it has too many items,
 its last cases are left out. Simulated models (``synthetic.py``) answer the items. With ``--browser PROGRAM`` the
-gallery is opened in this Chromium, and the script measures the milliseconds until a filter or an item is shown. Run it
+gallery is opened in that Chromium, and the script measures the milliseconds until a filter or an item is shown. Run it
 with ``python benchmarks/report/folder.py BENCH [--items N] [--models N] [--workers N] [--browser PROGRAM] [-o DIR]``.
 """
 

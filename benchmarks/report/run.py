@@ -2,7 +2,7 @@
 
 One table, the accuracies of levels and kinds, is also made by a bootstrap in a loop, the usual way to compute
 intervals: pandas resamples the frame for each replicate. The loop is timed on a few replicates, and its time is scaled
-up to 2,000. The loop and chexqa run in the same process, one after the other. Run it with `python
+up to 2,000 replicates. The loop and chexqa run in the same process, one after the other. Run it with `python
 benchmarks/report/run.py [MODELS]`.
 """
 

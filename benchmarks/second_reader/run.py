@@ -1,10 +1,10 @@
-"""Agreement of a benchmark's key with three simulated second readers: by chexqa, and by a separate, plain count.
+"""Agreement of a benchmark's key with three simulated second readers, computed by chexqa and by a separate count.
 
 ``python benchmarks/second_reader/run.py BENCH [CASES]`` takes the lesions of a benchmark of phantoms, or those of its
 first CASES cases with a lesion. Each simulated reader redraws them: the outline moves by a smooth random distance,
 whose standard deviation is 3, 6 or 10 pixels of 1024 (the reader's error). For each reader the script prints the
-agreement that ``chexqa second-reader`` finds for each kind of question. For the questions on points and on the grid it
-makes a count of its own from the mask files: which points lie in the mask, and which cell the mask covers most.
+agreement that ``chexqa second-reader`` finds for each kind of question. For the questions on points and on the grid the
+script makes a count of its own from the mask files: which points lie in the mask, and which cell the mask covers most.
 """
 
 from __future__ import annotations

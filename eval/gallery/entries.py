@@ -94,9 +94,10 @@ class Entries:
 
 
 def collect(graded: Graded) -> Entries:
-    """Return an entry for each item that at least one run asks; an entry has each row's first answer to the item.
+    """Return an entry for each item that at least one run asks.
 
-    Answers to unaltered items come without replies; :class:`Replies` adds the replies.
+    An entry has the first answer of each row (a model and protocol) to the item. Answers to unaltered items come
+    without replies; :class:`Replies` adds the replies.
     """
     benchmark = graded.benchmark
     answers, cases = benchmark.key("the report's gallery")

@@ -2,8 +2,8 @@
 models.
 
 Conversations are asked in the order in which the rule counts patients. A model waits while its next patient is too far
-ahead of the last counted patient: at least :data:`AHEAD` times the run's concurrency, in patients. The state is stored
-only in the logs: if a run is killed, the next command counts the same patients again.
+ahead of the last counted patient, by :data:`AHEAD` patients or more for each concurrent conversation. The state is
+stored only in the logs: if a run is killed, the next command counts the same patients again.
 """
 
 from __future__ import annotations

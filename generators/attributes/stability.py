@@ -1,7 +1,8 @@
 """Stability of keys: an item is stable if slightly larger or smaller masks give the same answer.
 
 Lesion and lungs are each grown, kept or shrunk by a disc of 3 px (in a picture of 1024 px), which gives nine
-combinations. The right options must be the same in all nine. The lesion is added to the lungs afterwards.
+combinations. In each combination, the lesion is then added to the lungs. The right options must be the same in all
+nine combinations.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A trial (or contest) is one guess with a known chance of success. ``right`` of its ``size`` candidates are right, and a
 predictor names ``picked`` candidates without knowing which are right. If the predictor's rule does not depend on the
-answers of these candidates, the number of hits is hypergeometric. Trials are independent, so the distribution of the
-total is the convolution of their distributions. A trial is written (size, right, picked). Picking one of four options
+answers of these candidates, the number of hits is hypergeometric. Trials are independent, so the distribution of all
+hits is the convolution of their distributions. A trial is written (size, right, picked). Picking one of four options
 is (4, 1, 1). Saying "yes" to the upper half of 20 cases, of which 12 are positive, is (20, 12, 10).
 """
 
@@ -61,7 +61,9 @@ def mass_of_hits(contests: Iterable[HypergeometricTrial]) -> Mass:
 
 
 def detectable_hits(mass: Mass, level: float, power: float = POWER) -> float | None:
-    """Return the expected hits of the smallest leak that a test at ``level`` finds with probability ``power``.
+    """Return the expected number of hits for the smallest leak that can be detected.
+
+    This is the smallest leak that a test at ``level`` finds with probability ``power``.
 
     ``mass`` is the distribution of the hits by chance. A leak is a factor, equal in all contests, that multiplies the
     odds of picking a right candidate. The hits then follow Fisher's noncentral hypergeometric distribution: the

@@ -2,7 +2,8 @@
 
 The place is searched among all shifts of the shape and of its mirror image; the parts of a lesion get their places one
 by one. The chosen place has surroundings as similar as possible to those of the lesion's own patch, in the outline of
-the lungs and in grey levels. The two filled pictures then differ only in the place that is filled.
+the lungs and in grey levels. The picture with the filled lesion and the picture with the filled clean
+place then differ only in the place that is filled.
 """
 
 from __future__ import annotations

@@ -51,8 +51,9 @@ def generate(
 
     A case that cannot be used is listed in ``skipped.jsonl`` with the reason; the other cases are used. ``progress`` is
     called with a label and a total; the function that it returns is called once per step. ``workers`` are the settings
-    of worker processes; None: only this process works. With ``original``, fresh items are made for the cases of this
-    benchmark (:func:`chexqa.generators.pipeline.job.make_fresh_job` makes the job); the manifest must have all of them.
+    of worker processes; None: only this process works. ``original`` has facts about an existing benchmark; if it
+    is given, fresh items are made for that benchmark's cases, all of which must be in the manifest.
+    :func:`chexqa.generators.pipeline.job.make_fresh_job` makes the job for this.
     """
     workers = workers or WorkerConfig()
     cases = Cases(read_manifest(manifest, image_root), None if original is None else original.paths)
