@@ -25,7 +25,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "readers.md"
 
 
 def studies(random: np.random.Generator, count: int, readers: int, cases: int, setting: str) -> Analysis:
-    """Simulate ``count`` studies in which the model is as good as the mean reader; return the analysis of each.
+    """Simulate ``count`` studies in which the model is as good as the mean reader; return the analysis of each study.
 
     ``setting`` is a name in :data:`SETTINGS`.
     """

@@ -42,7 +42,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 def answered(bench: Benchmark, random: np.random.Generator) -> dict[str, Bools]:
-    """Draw the items that each model answers right: a bool for each item in the benchmark's order, keyed by model."""
+    """Draw the items that each model answers right; return a bool for each item of the benchmark, keyed by model."""
     assert bench.answers is not None
     assert bench.cases is not None
     level = np.array([LEVELS.index(item.level) for item in bench.items])  # type: ignore[arg-type]

@@ -81,7 +81,7 @@ def about(item: Item) -> tuple[str, str, str]:
 
 
 def memorisers(cases: int, seeds: int, first: int, folder: Path) -> None:
-    """Print the cost of fresh seeds and, for each of the two memorisers, in how many fresh seeds the test finds it."""
+    """Print the cost of fresh seeds and, for each of the two memorisers, the number of fresh seeds that expose it."""
     manifest = write_cases(folder / "cases", cases, seed=1, size=512, workers=2)
     bank, loaded = question_banks.load("en"), [recipe.load(name) for name in recipe.DEFAULT]
     plain = processor_time(

@@ -231,7 +231,7 @@ def usage(to: Handler) -> None:
 
 
 def redirects(to: Handler) -> None:
-    """Redirect to itself, to another scheme, to a cloud's metadata host, or without an address."""
+    """Redirect to the same address, to another scheme, to a cloud's metadata host, or without an address."""
     place = to.rng.choice(
         (
             to.path,

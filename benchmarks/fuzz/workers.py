@@ -206,7 +206,7 @@ class Try(NamedTuple):
 
 
 class Maker:
-    """A maker of tries from the corpus; ``only`` limits the targets to kinds that contain one of its words."""
+    """A maker of tries from the corpus; if ``only`` has words, a target's kind must contain one of them."""
 
     def __init__(self, corpus: Path, seed: int, port: int, only: tuple[str, ...], words: dict[str, str]) -> None:
         self._corpus, self._seed, self._port, self._words = corpus, seed, port, words

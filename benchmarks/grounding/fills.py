@@ -131,7 +131,7 @@ class _Outlined:
 def patches(case: Lesion) -> tuple[Mask, Mask] | None:
     """Return the pixels to fill in the target picture and in the irrelevant picture.
 
-    Return None if the lesion is empty or too large, or if no other lung can be filled in the same shape.
+    Return None if the lesion is empty or too large, or if the lungs have no other place for a patch of its shape.
     """
     lesion = case.lesion
     if not lesion.any() or np.count_nonzero(lesion) > MOST_OF_LUNGS * np.count_nonzero(case.lungs):

@@ -60,7 +60,7 @@ def random_makers(folder: Path) -> dict[str, Path]:
 
 
 def found(row: dict[str, Any], name: str, truth: float | None) -> str:
-    """Return an estimate with its interval, the known value, and whether it is in the interval."""
+    """Return as text an estimate with its interval, the known value, and whether the interval contains this value."""
     low, high = row[f"{name}_low"], row[f"{name}_high"]
     if low is None or high is None:
         text = f"{row[name]:.3f} (too few cases for an interval)"

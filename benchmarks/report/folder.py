@@ -177,7 +177,7 @@ class Clock:
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Time a block."""
+        """Print the time that the ``with`` block took, after ``name``."""
         start, cpu = time.perf_counter(), processor_seconds()
         yield
         print(f"{name}: {time.perf_counter() - start:.1f} s ({processor_seconds() - cpu:.1f} s of processor time)")

@@ -102,5 +102,8 @@ def _plain(label: str) -> str:
 
 @map_loader("classifier-gradcam")
 def load(loading: Loading) -> Maker:
-    """Grad-CAM of a classifier's output for the finding (DenseNet or ResNet of torchvision or torchxrayvision)."""
+    """Grad-CAM of a classifier's output for the finding (DenseNet or ResNet of torchvision or torchxrayvision).
+
+    Return the maker of these maps.
+    """
     return ClassifierMaps(loading)

@@ -114,6 +114,9 @@ class CosineMaps:
 
 @map_loader("clip-cosine")
 def load(loading: Loading) -> Maker:
-    """Cosine of patches and text in the common space of CLIP or SigLIP (vision transformer or CLIP's ResNet)."""
+    """Cosine of patches and text in the common space of CLIP or SigLIP (vision transformer or CLIP's ResNet).
+
+    Return the maker of these maps.
+    """
     model = read_clip(loading.weights, loading.device)
     return CosineMaps(model, loading.prompts, loading.device)

@@ -87,6 +87,9 @@ class GradientMaps:
 
 @map_loader("clip-gradcam")
 def load(loading: Loading) -> Maker:
-    """Grad-CAM of the similarity of radiograph and text, for any CLIP or SigLIP model."""
+    """Grad-CAM of the similarity of radiograph and text, for any CLIP or SigLIP model.
+
+    Return the maker of these maps.
+    """
     model = read_clip(loading.weights, loading.device)
     return GradientMaps(model, loading.prompts, loading.device)

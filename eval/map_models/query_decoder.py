@@ -144,5 +144,8 @@ def _chosen(layers: list[int] | None, depth: int, where: Any) -> list[int]:
 
 @map_loader("query-decoder")
 def load(loading: Loading) -> Maker:
-    """Cross-attention of a finding's query, averaged over the heads of chosen layers (models such as MedKLIP)."""
+    """Cross-attention of a finding's query, averaged over the heads of chosen layers (models such as MedKLIP).
+
+    Return the maker of these maps.
+    """
     return QueryDecoderMaps(loading)

@@ -67,7 +67,7 @@ class Price:
     def cost_usd(self, input_tokens: float, output_tokens: float, cached_tokens: float = 0) -> float:
         """Return the cost of a reply in dollars; ``input_tokens`` includes the cached tokens.
 
-        ``cached_tokens`` above ``input_tokens`` counts as ``input_tokens``, so the cost is never negative.
+        At most ``input_tokens`` tokens count as cached, so the cost is never negative.
         """
         cached_tokens = min(cached_tokens, input_tokens)
         cached_price = self.cached_input_per_million_usd

@@ -139,7 +139,7 @@ def touched_sides(part: Part, lungs: Lungs) -> tuple[str, ...]:
 def grow(lungs: Lungs, parts: Iterable[tuple[Part, tuple[str, ...]]]) -> Lungs:
     """Return the lungs with the lesion parts that touch them; ``parts`` pairs each part with the sides that it touches.
 
-    If the lungs already contain these parts, the same object is returned.
+    If the lungs already contain these parts, ``lungs`` itself is returned.
     """
     grown: dict[str, Mask] = {}
     for part, sides in parts:

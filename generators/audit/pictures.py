@@ -93,7 +93,7 @@ def checksum(data: bytes) -> str:
 
 
 class Ground(NamedTuple):
-    """Part of a picture without the drawing: grey levels ``(H, W)``, and the mask of the pixels in this part."""
+    """The part of a picture away from the drawing: grey levels ``(H, W)``, and the mask of the pixels in this part."""
 
     grey: Image
     is_ground: Mask

@@ -118,8 +118,8 @@ class Result:
 class Rule(NamedTuple):
     """Outcome of one rule.
 
-    ``answers`` is the number of answers, and ``right`` the number of right answers, which include the hits of the
-    contests.
+    ``answers`` is the number of answers, and ``right`` the number of right answers, including the hits of the contests.
+    ``expected`` is the number of right answers that chance gives on average.
     """
 
     name: str

@@ -81,7 +81,7 @@ class NotAudited:
 
 @dataclass(frozen=True)
 class Interventions:
-    """All altered items of a benchmark, by id and in the order of the file.
+    """All altered items of a benchmark, keyed by id, in the order of the file.
 
     ``keys`` and ``not_audited`` are None if the key was withheld.
     """

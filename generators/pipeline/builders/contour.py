@@ -22,7 +22,7 @@ from chexqa.imaging.read import Mask
 
 @dataclass(frozen=True, eq=False)
 class Outlines:
-    """Outlines of a case with the finding, made from its plan, and their pictures; each is made only once."""
+    """Outlines of a case with the finding, made from its plan, and their pictures; nothing is made twice."""
 
     case: CaseToBuild
     plan: contour.ContourPlan
