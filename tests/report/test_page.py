@@ -799,6 +799,24 @@ def test_a_heading_stays_where_it_was_clicked(page: Any) -> None:
     assert heading.bounding_box()["y"] == pytest.approx(before, abs=2)
 
 
+def test_the_leaderboard_is_whole_at_every_width(page: Any) -> None:
+    cut, below = page.evaluate("""async () => {
+      const [board, first] = [report.$("board"), document.querySelector(".first")], found = [[], []];
+      for (const width of [1390, 1280, 1200]) {
+        document.querySelector("main").style.width = `${width - 164}px`;
+        window.dispatchEvent(new Event("resize"));
+        if (board.scrollWidth > board.clientWidth + 1) found[0].push(width);
+        if (first.classList.contains("below")) found[1].push(width);
+      }
+      document.querySelector("main").style.width = "";
+      window.dispatchEvent(new Event("resize"));
+      return found;
+    }""")
+    assert cut == []
+    assert 1200 in below, "the plot gives its place to the table"
+    assert 1390 not in below
+
+
 @pytest.mark.parametrize("width", SCREENS)
 def test_nothing_overflows_overlaps_or_is_clipped(page: Any, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 900})

@@ -10,7 +10,7 @@ const tables = (() => {
   // The items that a number in "Does it look?" opens in the gallery, which shows the altered picture beside the original.
   const DETECTION = { kind: "detection" }, TARGET = { ...DETECTION, condition: "target" }, OTHER = { ...DETECTION, condition: "irrelevant" }, MIRROR = { condition: "mirror" };
   const EXAMPLES = {
-    grounding: { accuracy: DETECTION, audited: TARGET, audited_share: TARGET, looks: TARGET, net_grounding: TARGET, right_and_grounded: TARGET, true_removal: DETECTION, key_following: { condition: "partial" },
+    grounding: { accuracy: DETECTION, audited: TARGET, patients: TARGET, findings: TARGET, audited_share: TARGET, looks: TARGET, net_grounding: TARGET, right_and_grounded: TARGET, true_removal: DETECTION, key_following: { condition: "partial" },
       mirror: MIRROR, mirror_side: { ...MIRROR, kind: "comparison" }, flips_again: DETECTION, cgr: TARGET, uar: DETECTION, is: OTHER, published_class: TARGET },
     grounding_findings: { finding: TARGET, flipped_target: TARGET, flipped_irrelevant: OTHER, net_grounding: TARGET, audited: TARGET, looks: TARGET },
   };
