@@ -82,7 +82,8 @@ def summarise(scores: pl.DataFrame) -> pl.DataFrame:
     """Return a table with the recognition of each finding by each model, and the mean over findings.
 
     Columns: ``model``, ``finding``, ``present_cases``, ``absent_cases``, and each of :data:`MEASURES` with its interval
-    (``_low``, ``_high``). A finding that lacks present cases or absent cases has no values.
+    (``_low``, ``_high``). A finding that lacks present cases or absent cases has no values. A measure that needs a
+    threshold also has no value if other patients have only present or only absent cases.
     """
     kept = clustered(scores)
     patients = kept["cluster"].n_unique()
@@ -93,9 +94,11 @@ def summarise(scores: pl.DataFrame) -> pl.DataFrame:
             measures = _measures(part, patients)
             present = int(part["present"].sum())
             rows.append(_row(str(model), str(finding), present, part.height - present, measures))
-            if np.isfinite(measures["recognition_auc"].value):
-                found.append(measures)
-        macro = {name: influence.mean([one[name] for one in found], patients) for name in MEASURES}
+            found.append(measures)
+        macro = {
+            name: influence.mean([one[name] for one in found if np.isfinite(one[name].value)], patients)
+            for name in MEASURES
+        }
         rows.append(_row(str(model), MACRO, int(own["present"].sum()), int((~own["present"]).sum()), macro))
     return pl.DataFrame(rows, schema=_schema())
 
@@ -103,8 +106,8 @@ def summarise(scores: pl.DataFrame) -> pl.DataFrame:
 def clustered(scores: pl.DataFrame) -> pl.DataFrame:
     """Return the scores with the columns ``cluster`` (the patient's number) and ``fold``."""
     kept, _ = with_clusters(scores)
-    names = pl.concat_str(["patient_id", "study_id", "picture"], separator=" ", ignore_nulls=True)
-    by_cluster = kept.group_by("cluster", maintain_order=True).agg(names.first().alias("name"))
+    names = pl.coalesce("patient_id", "study_id", "picture")
+    by_cluster = kept.group_by("cluster", maintain_order=True).agg(names.min().alias("name"))
     folds = [fold_of(name) for name in by_cluster["name"]]
     numbered = by_cluster.select("cluster").with_columns(pl.Series("fold", folds, pl.Int64))
     return kept.join(numbered, on="cluster", how="left", maintain_order="left")
@@ -114,8 +117,9 @@ def _measures(part: pl.DataFrame, patients: int) -> dict[str, Score]:
     score, present = part["score"].to_numpy(), part["present"].to_numpy()
     cluster = part["cluster"].to_numpy().astype(np.int64)
     said = judged(score, present, part["fold"].to_numpy())
+    area = influence.area(score, present, cluster, patients)
     if said is None:
-        return dict.fromkeys(MEASURES, Score(np.nan, np.zeros(patients)))
+        return {**dict.fromkeys(MEASURES, Score(np.nan, np.zeros(patients))), "recognition_auc": area}
     right, ones = (said == present).astype(np.float64), np.ones(len(said))
     both, marked = (said & present).astype(np.float64), (said.astype(np.float64) + present)
     halves = [
@@ -123,7 +127,7 @@ def _measures(part: pl.DataFrame, patients: int) -> dict[str, Score]:
         for group in (present.astype(np.float64), 1.0 - present)
     ]
     return {
-        "recognition_auc": influence.area(score, present, cluster, patients),
+        "recognition_auc": area,
         "f1": influence.ratio(2 * both, marked, cluster, patients),
         "accuracy": influence.ratio(right, ones, cluster, patients),
         "balanced_accuracy": influence.mean(halves, patients),

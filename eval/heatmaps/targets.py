@@ -134,8 +134,8 @@ def of_masks(path: Path, image_root: Path | None = None) -> Truth:
     return Truth(
         label,
         all(case.source == "phantom" for case in cases),
-        _some((_of_case(case) for case in cases if case.present), path),
-        tuple(_of_case(case) for case in cases if not case.present),
+        _some((_of_case(case, image_root) for case in cases if case.present), path),
+        tuple(_of_case(case, image_root) for case in cases if not case.present),
     )
 
 
@@ -155,12 +155,22 @@ def _of_outlines(path: Path) -> Iterable[Target]:
             )
 
 
-def _of_case(case: Case) -> Target:
+def _of_case(case: Case, image_root: Path | None) -> Target:
     names = {*_names(case.case_id, case.finding), case.image.stem}
+    picture = _picture(case, image_root)
     return Target(
-        case.case_id, case.finding, frozenset(names), case.patient_id, case.study_id, str(case.image), None,
+        case.case_id, case.finding, frozenset(names), case.patient_id, case.study_id, picture, None,
         _CaseMask(case),
     )  # fmt: skip
+
+
+def _picture(case: Case, image_root: Path | None) -> str:
+    """Return the radiograph's path in its folder: a name that does not depend on where the data lies."""
+    image = real(case.image)
+    folders = [real(folder) for folder in (case.manifest.parent, image_root) if folder is not None]
+    return next(
+        (image.relative_to(folder).as_posix() for folder in folders if image.is_relative_to(folder)), image.name
+    )
 
 
 class _CaseMask:

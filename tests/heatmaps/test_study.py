@@ -151,6 +151,34 @@ def test_recognition_is_scikit_learns_at_thresholds_of_other_patients(graded: Pa
         assert row["accuracy"] == pytest.approx((said == present).mean())
 
 
+def test_patients_are_divided_alike_wherever_the_data_lies(graded: Path, tmp_path: Path) -> None:
+    found = []
+    for folder in (graded.parent, tmp_path):
+        lines = [json.loads(line) for line in (graded.parent / "cases.jsonl").read_text().splitlines()]
+        for line in lines:
+            (tmp_path / line["image"]).write_bytes((graded.parent / line["image"]).read_bytes())
+        for line in lines[::2]:
+            del line["patient_id"]  # these are divided by the names of their radiographs
+        (folder / "some.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        truth = targets.of_masks(folder / "some.jsonl")
+        scores = recognition.read_scores("m", graded.parent / "cxr one", truth)
+        assert scores is not None
+        found.append(recognition.clustered(scores))
+    assert found[0]["fold"].n_unique() == recognition.FOLDS
+    assert found[0].equals(found[1])
+
+
+def test_few_cases_have_an_area_but_no_threshold_of_other_patients() -> None:
+    rows = [("m", "effusion", f"{number}", f"{number}", None, f"{number}", number > 1, number / 4) for number in (1, 2)]
+    for row in recognition.summarise(pl.DataFrame(rows, schema=recognition.COLUMNS, orient="row")).to_dicts():
+        assert (row["recognition_auc"], row["recognition_auc_low"], row["f1"], row["accuracy"]) == (
+            1.0,
+            None,
+            None,
+            None,
+        )
+
+
 def test_the_interval_of_an_area_holds_it_in_95_percent_of_samples() -> None:
     random, held, truth = np.random.default_rng(3), 0, 0.7602499389  # the normal distribution's share below 1 / sqrt(2)
     for _ in range(400):
