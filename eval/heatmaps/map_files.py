@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import threading
 import tokenize
 import warnings
 import zipfile
@@ -31,6 +32,8 @@ _NPY_MAGIC = b"\x93NUMPY"
 # Errors that NumPy raises for a damaged header, which it parses as a Python expression.
 _DAMAGED = (*tensors.DAMAGED, ArithmeticError, AttributeError, SyntaxError, tokenize.TokenError)
 _MOST_OF_A_SCORE = 4096
+# NumPy reads a header by Python's parser, which in some versions fails if two threads use it (CPython issue 106905).
+_ONE_HEADER = threading.Lock()
 _HEADERS = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
 
 
@@ -102,7 +105,8 @@ def _from_npy(data: bytes, where: str) -> npt.NDArray[Any]:
         version = np.lib.format.read_magic(stream)[0]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings about damaged headers and headers of Python 2
-            shape, fortran, dtype = _HEADERS[min(version, 2)](stream)
+            with _ONE_HEADER:
+                shape, fortran, dtype = _HEADERS[min(version, 2)](stream)
         if dtype.hasobject:
             raise ValueError("its values are Python objects, not numbers")
         if dtype.itemsize * math.prod(shape) != len(data) - stream.tell():

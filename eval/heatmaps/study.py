@@ -318,9 +318,9 @@ def _table(frame: pl.DataFrame, file: str) -> str:
     numbers = [name for name, kind in frame.schema.items() if kind == pl.Float64]
     shown = frame.filter(pl.any_horizontal(pl.col(numbers).is_not_null()))
     left_out = frame.height - shown.height
-    note = f"<p>{file} has {plural(left_out, 'more row')}, without a number.</p>" if left_out else ""
     if not shown.height:
-        return note
+        return f"<p>No row of {file} has a number.</p>"
+    note = f"<p>{file} has {plural(left_out, 'more row')}, without a number.</p>" if left_out else ""
     shown = shown.drop(name for name in numbers if shown[name].null_count() == shown.height)
     style = {name: ' class="text"' if kind == pl.String else "" for name, kind in shown.schema.items()}
     heads = "".join(f'<th scope="col"{style[name]} title="{html.escape(meaning(name))}">'

@@ -550,7 +550,8 @@ def test_the_command_grades_maps_points_and_outlines_together(tmp_path: Path, tr
     assert first.count("<tr>") == 5  # the head, and a row for each model
     assert '<td class="text">=two</td><td>3</td><td>1.000</td><td>1.000</td>' in first
     # Each finding has one lesion, so there are no thirds and no intervals: no page of dashes.
-    assert "lesion_size.csv has 16 more rows, without a number" in others[0]
+    assert "No row of lesion_size.csv has a number." in others[0]
+    assert "correlations.csv has 12 more rows, without a number." in others[2]
     assert "<table" not in others[0]
     assert "low</th>" not in first
 
