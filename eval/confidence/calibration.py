@@ -59,7 +59,7 @@ def bins(confidence: Floats, right: Floats, weight: Floats) -> Bins:
 
 
 class Calibration(NamedTuple):
-    """Parts of the Brier score and the expected calibration error, each from 0 to 1."""
+    """The three parts of the Brier score, and the expected calibration error (``error``); each from 0 to 1."""
 
     reliability: float
     resolution: float

@@ -100,14 +100,14 @@ def area(curve: Curve) -> float:
 
 
 class Handed(NamedTuple):
-    """Share of answers handed to a reader, and share of wrong answers among the kept answers (NaN if none is kept)."""
+    """The share of answers handed to a reader, and the share of kept answers that is wrong (NaN if none is kept)."""
 
     share: float
     errors: float
 
 
 def handed_over(confidence: Floats, right: Floats, weight: Floats, cluster: Ints) -> Handed:
-    """Return the shares after answers below a threshold of confidence are handed to a reader.
+    """Hand answers below a threshold of confidence to a reader; return the share of these and of errors in the others.
 
     All arguments have the shape ``(N,)``; an answer without a confidence (NaN) is handed over. The patients are divided
     into five parts. The threshold for a part is chosen on the other four parts: the lowest threshold at which at most

@@ -27,11 +27,11 @@ Floats = npt.NDArray[np.floating]
 
 
 def log_capital(values: Floats, bound: float, mean: float = 0.0, size: int | None = None) -> Floats:
-    """Return the logarithm of the capital ``(…, T)`` after each of the values ``(…, T)``, which lie from ``-bound`` to
-    ``bound``.
+    """Return the logarithm of a bettor's capital ``(…, T)`` after each of the values ``(…, T)``.
 
-    ``size`` is the number of patients in the study if the target is the study's own mean; None if the target is the
-    population's mean. The capital is infinite if the values rule the mean out.
+    The bettor starts with a capital of 1, and bets that the mean of the values is not ``mean``. The values lie from
+    ``-bound`` to ``bound``. ``size`` is the number of patients in the study if the target is the study's own mean; None
+    if the target is the population's mean. The capital is infinite if the values rule out ``mean``.
     """
     left = _mean_of_the_rest(values, mean, size)
     possible = np.abs(left) <= bound * (1 + 1e-12)

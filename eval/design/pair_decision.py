@@ -31,7 +31,7 @@ TARGETS: tuple[Target, ...] = ("population", "benchmark")
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """Rule that decides by the sign of the score of ``models[0]`` minus the score of ``models[1]``.
+    """A rule that decides by the sign of the score of ``models[0]`` minus the score of ``models[1]``.
 
     - ``on``: the score: a level of questions, the mean of levels (``mean``) or the grid task (``grid``).
     - ``alpha``: the largest probability of a decision between models that are equal.
@@ -62,7 +62,7 @@ class StoppingRule:
 
 @dataclass(frozen=True)
 class Decision:
-    """State of a stopping rule after some patients are counted, with the confidence interval of the difference.
+    """The state of a stopping rule after some patients are counted, with the confidence interval of the difference.
 
     - ``patients``: how many patients are counted, out of ``of`` patients in all.
     - ``cases``: the ids of the counted patients' cases.

@@ -1,4 +1,4 @@
-"""Plan of a study, written before the run (preregistration), and the check that the graded study kept to the plan.
+"""The plan of a study, written before the run (preregistration), and the check that the graded study kept to the plan.
 
 A plan is a JSON file (schema ``plan``) with the benchmark, the primary score, the equivalence margin, the comparisons
 that Holm's method corrects together, models, protocols, seed, repeats, orders of options, the number of cases, and
@@ -45,7 +45,7 @@ SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Plan:
-    """Plan of a study, read from its file: the path, the file's SHA-256, and the fields."""
+    """The plan of a study, read from its file: the path, the file's SHA-256, and the fields."""
 
     path: Path
     sha256: str

@@ -61,9 +61,9 @@ class Resolution(NamedTuple):
     - ``needed``: the number of patients with which ``difference`` is detected with the wanted power.
     - ``alike``: the number of patients with which a study of two equal models has an 80 % chance to show that they
       differ by less than ``difference`` (90 % interval).
-    - ``sequential``: the median number of patients until a confidence sequence decides; None if at most half of the
-      runs decide.
-    - ``within``: the share of runs that decide.
+    - ``sequential``: the median number of patients until a confidence sequence decides, in simulated runs; None if at
+      most half of the runs decide.
+    - ``within``: the share of the simulated runs that decide.
 
     ``sequential`` and ``within`` are None for the score of a single kind of question.
     """

@@ -117,7 +117,7 @@ def _both(cells: Mapping[tuple[str, bool | None], list[Asked]]) -> dict[tuple[st
 
 
 def by_patient(asked: Iterable[Asked], weights: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    """Return the weights of each patient's items, keyed by patient, in the order of the items.
+    """Return the weights of each patient's items, keyed by patient and item id, in the order of the items.
 
     Patients whose items have no weight are left out.
     """

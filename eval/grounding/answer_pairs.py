@@ -54,7 +54,7 @@ def answer_pairs(study: ScoredSample) -> pl.DataFrame:
 
 
 def originals(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each answer to an unaltered item: the answer (``first``), ``right`` (bool), key (``answer``)."""
+    """Return a row for each answer to an unaltered item: ``first`` (the answer), ``right``, ``answer`` (the key)."""
     rows = study.said.filter(pl.col("state").is_in(ANSWERED))
     return rows.select(
         *_PLACE, "case_id", "kind", "finding", "cluster", "view", "sex", "path",

@@ -23,7 +23,7 @@ def followed(sample: Sample, pairs: pl.DataFrame, condition: str) -> tuple[pl.Da
 
 
 def side_followed(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return the share of right answers to comparisons that change to the mirrored picture's key.
+    """Return how often a right answer to a comparison item changes to the key of the mirrored picture.
 
     The key of these comparisons is left or right, so a reader who cannot tell left from right has 50 %.
     """
@@ -45,7 +45,7 @@ def changed_on_repetition(sample: Sample, originals: pl.DataFrame) -> tuple[pl.D
 
 
 def seen_removed(sample: Sample, originals: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return, among phantoms with a right yes, the share whose twin without the lesion gets a no.
+    """Return how often a right "yes" on a phantom becomes a "no" on its twin without the lesion.
 
     The twin is the absent case of the same patient and finding. Only phantoms made with ``synth --twins`` have a twin.
     """

@@ -1,8 +1,8 @@
 """Net grounding: how much more often an answer changes when the lesion is filled in than when lung elsewhere is
 filled in.
 
-A model that answers at random changes its answer equally often in both cases. Its net grounding is therefore 0, even if
-it prefers one answer. A model that answers at random can pass the published measures.
+A model that answers at random changes its answer equally often wherever lung is filled in. Its net grounding is
+therefore 0, even if it prefers one answer. A model that answers at random can pass the published measures.
 """
 
 from __future__ import annotations
@@ -51,8 +51,10 @@ class NetGrounding:
     """Net grounding of each model: the mean over findings with enough patients, and the value of each finding.
 
     ``keys`` has a row (model, protocol) for each score in ``macro``. ``cells`` has a row (model, protocol, finding) for
-    each score in ``by_finding``. ``target`` and ``irrelevant`` have the share of changed answers for each finding.
-    ``findings`` has the number of findings in each mean.
+    each score in ``by_finding``. ``target`` and ``irrelevant`` have, for each finding, the share of answers that change
+    when the lesion or when lung elsewhere is filled in. ``right_and_grounded`` has, for each row of ``keys``, the mean
+    over findings of the share of answers that are right and change only when the lesion is filled in. ``findings`` has
+    the number of findings in each mean.
     """
 
     keys: pl.DataFrame

@@ -102,8 +102,9 @@ def _columns(values: Mapping[str, influence.Estimate]) -> dict[str, float | None
 def domains(table: pl.DataFrame, known: pl.DataFrame, domain: Mapping[str, str | None]) -> pl.DataFrame:
     """Return, for each training domain, the mean, the lowest and the highest value of its models.
 
-    ``table`` has the means of localization, and ``known`` the means of recognition; only their rows for the mean of
-    findings are used. Models of unknown domain are left out. The result describes the given models; no test is made.
+    ``table`` has the means of localization, and ``known`` the means of recognition; only the rows with the mean
+    over findings are used. Models of unknown domain are left out. The result describes the given models; no test is
+    made.
     """
     macro = table.filter(pl.col("finding") == recognition.MACRO).select("model", *GROUNDING)
     auc = known.filter(pl.col("finding") == recognition.MACRO).select("model", "recognition_auc")

@@ -149,6 +149,8 @@ def grade_places(
 ) -> Values:
     """Return, for each metric, the share of marked pixels that are hits; also return the cell with most marked pixels.
 
+    ``rows`` and ``columns`` are the positions of the marked pixels: a map's maximum, or a reader's points.
+
     In the pointing game (Zhang et al., "Top-down Neural Attention by Excitation Backprop", ECCV 2016), a hit lies
     inside the mask (``pointing``), or at most 15 px away if the picture's longer side is 1024 px (``pointing_15px``).
     For the grid cell, a pixel is a hit if its cell is a hit in the grid task (Beyond Diagnosis, arXiv 2509.18015). If
@@ -268,10 +270,10 @@ def _doubled_wins(inside: Floats, outside: Floats) -> int:
 def contrast_to_noise(values: Floats, mask: Mask, covered: Places | None = None) -> float | None:
     """Return ``|mean inside - mean outside| / sqrt(variance inside + variance outside)`` of a map, as in BioViL.
 
-    ``covered`` has the flat indices of the mask's pixels, if they are known. Return ``None`` for a map with one value
-    inside and another value outside, and for a mask of all pixels or of none. The result does not depend on which side
-    is brighter. Source: Boecking et al., "Making the Most of Text Semantics to Improve Biomedical Vision-Language
-    Processing", ECCV 2022.
+    ``covered`` has the flat indices of the mask's pixels, if they are known. Return ``None`` for a map that has one
+    value everywhere inside and another value everywhere outside, and for a mask of all pixels or of none. The result
+    does not depend on which side is brighter. Source: Boecking et al., "Making the Most of Text Semantics to Improve
+    Biomedical Vision-Language Processing", ECCV 2022.
     """
     inside = values.ravel()[np.flatnonzero(mask) if covered is None else covered].astype(np.float64)
     others = values.size - inside.size

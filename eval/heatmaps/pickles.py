@@ -20,7 +20,7 @@ class BadPickleError(Exception):
 
 @dataclass(frozen=True)
 class Name:
-    """Name of a Python object in a pickle, kept as text; the object itself is never looked up."""
+    """The name of a Python object in a pickle, kept as text; the object itself is never looked up."""
 
     text: str
 

@@ -137,7 +137,8 @@ def _measures(part: pl.DataFrame, patients: int) -> dict[str, Score]:
 def judged(score: Floats, present: Bools, fold: npt.NDArray[np.integer]) -> Bools | None:
     """Return True for each case whose score reaches the threshold chosen on other patients.
 
-    Return None if there is a part for which the patients of the other parts have only present or only absent cases.
+    ``fold`` has the number of each case's part. The threshold for a part is chosen on the cases of the other parts.
+    Return None if, for one part, these cases are all present or all absent, so that no threshold can be chosen.
     """
     said = np.zeros(len(score), np.bool_)
     for one in np.unique(fold):

@@ -46,7 +46,7 @@ _UNBOUNDED = "cnr"
 
 
 def summarise(rows: pl.DataFrame, allow_partial: bool = False) -> pl.DataFrame:
-    """Return a table with the mean of each metric, for each finding of each model, and for the mean over findings.
+    """Return a table with the mean of each metric: for each model, a row for each finding and one for their mean.
 
     Columns: ``targets``, ``missing``, and each metric with its interval (``_low``, ``_high``). A metric that is
     undefined for every radiograph is null. ``rows`` has the columns of ``chexqa.eval.heatmaps.grading``.

@@ -29,7 +29,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Lesion(NamedTuple):
-    """Share of the picture that a lesion covers, and the number of its 8-connected components."""
+    """The share of the picture that a lesion covers, and the number of its 8-connected components."""
 
     share: float
     components: int
@@ -84,7 +84,7 @@ class Truth:
 
 
 def of_benchmark(folder: Path) -> Truth:
-    """Return the targets of a benchmark: its cases with a present finding, with masks at the working size.
+    """Return the targets of a benchmark: its cases with a present finding; masks have the size of the working image.
 
     Raise ``InputError`` if the benchmark's key is withheld.
     """
@@ -206,7 +206,7 @@ def _some(targets: Iterable[Target], path: Path) -> tuple[Target, ...]:
 
 
 class Directory:
-    """Index that finds the target of a map file by the stem of the file's name."""
+    """An index that finds the target of a map file by the stem of the file's name."""
 
     def __init__(self, targets: Iterable[Target]) -> None:
         """Enter every target under each of its names."""

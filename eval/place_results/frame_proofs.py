@@ -1,4 +1,4 @@
-"""Check of the coordinate system (unit and order of the numbers) that each model uses, by test markers."""
+"""The check of the coordinate system (unit and order of the numbers) that each model uses, by test markers."""
 
 from __future__ import annotations
 

@@ -43,9 +43,9 @@ def where(study: ScoredSample) -> pl.DataFrame:
     """Return how often the named cell is a hit, for each kind and finding, and the mean over findings.
 
     Columns: ``model, protocol, kind, finding, items, patients, hit_rate`` with its interval, ``chance`` (hit rate of a
-    cell drawn at random), ``unfinished``. A case counts only if it has the finding and all kinds of the table ask about
-    it, so that all rows are about the same radiographs. A model has no hit rate for kinds in which its coordinate
-    system is not proved.
+    cell drawn at random), ``unfinished``. A case counts only if the finding is present and the case has items of all
+    kinds in the table, so that all rows are about the same radiographs. A model has no hit rate for kinds in which its
+    coordinate system is not proved.
     """
     kinds = kinds_of_one_cell(study)
     answers = study.benchmark.key("the table 'where'")[0]

@@ -40,7 +40,7 @@ class Answerer(NamedTuple):
 
 
 class Label(NamedTuple):
-    """Letter in a drawing, with the position of its middle in pixels."""
+    """A letter in a drawing, with the position of its middle in pixels."""
 
     text: str
     x: float

@@ -1,4 +1,4 @@
-"""Score of an answered place against the right place: hit, IoU, Dice, matched boxes, distance, cardiothoracic ratio."""
+"""Scores that compare an answered place with the right one: hit, IoU, Dice, boxes, distance, cardiothoracic ratio."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _TOLD = re.compile(
 
 
 class Reading(NamedTuple):
-    """Result of reading a reply: the item's option numbers (None if there is no answer), and the state of the turn."""
+    """The result of reading a reply: option numbers of the item (None if there is no answer), and the turn's state."""
 
     parsed: Parsed | None
     state: str

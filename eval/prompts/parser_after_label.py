@@ -113,7 +113,7 @@ class Value(NamedTuple):
 
 
 class Reader:
-    """Reader of the answers to one item; options are given as positions, counted from 1."""
+    """Reader of the answers to one item; methods return an option as its position, counted from 1."""
 
     def __init__(self, item: Item) -> None:
         """Prepare the names of the options of an item as shown."""

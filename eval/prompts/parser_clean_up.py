@@ -81,7 +81,7 @@ Announced = tuple[re.Pattern[str], ...]
 def tidy(raw: str, announced: Announced) -> str:
     """Return the reply as plain lower-case text.
 
-    ``announced`` matches the words that announce an answer; a box directly after these words stays on the same line.
+    ``announced`` matches the words that announce an answer; a LaTeX box directly after these words stays on their line.
     """
     return _plain(spoken(raw), announced)
 

@@ -1,4 +1,4 @@
-"""Search for the positions where a reply announces an answer, and for words that take the answer back or doubt it."""
+"""Finder of the positions where a reply announces an answer, and of words that take the answer back or doubt it."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class Found(NamedTuple):
 
 
 class Options:
-    """Options of an item in the order shown; each option is given as its position, counted from 1."""
+    """Options of an item in the order shown; methods return an option as its position, counted from 1."""
 
     def __init__(self, item: Item) -> None:
         """Store the item as shown, and prepare the names of its options."""
@@ -245,7 +245,7 @@ class Options:
         return repeated.end() if repeated and f" {repeated[1]}" in self.question else end
 
     def name(self, line: str, place: int) -> str | None:
-        """Return the longest text of an option that begins at the offset ``place`` and ends at the end of a word."""
+        """Return the longest option text at the offset ``place`` of the line; it must end at the end of a word."""
         match = self._named.match(line, place)
         return match[0] if match else None
 

@@ -70,7 +70,7 @@ _BEFORE = {
 
 
 class Place(NamedTuple):
-    """Place that was read from a reply: the option number (1 place, 2 nowhere), and shapes in pixels (empty for
+    """The place that was read from a reply: the option number (1 place, 2 nowhere), and shapes in pixels (empty for
     "nowhere").
 
     ``parsed`` and ``shapes`` are None if no place can be read. ``problem`` is a member of :data:`PROBLEMS` if the reply
@@ -86,9 +86,7 @@ UNREAD = Place(None, None)
 
 
 class PlaceReading(NamedTuple):
-    """Answer read from a turn (a question and its reply); for an item that asks for a place, also the answered shapes
-    in pixels.
-    """
+    """The answer read from a turn; for an item that asks for a place, also the answered shapes in pixels."""
 
     reading: Reading
     place: tuple[Shape, ...] | None = None

@@ -93,7 +93,8 @@ def render(
     * ``oracle_stated``: wrong answers stay. The first question of the next stage begins with the right answer.
     * Other protocols: wrong answers stay without a correction.
 
-    In stage 3, the two items on points are corrected before the item with the four pictures is asked.
+    With the two oracle protocols, a correction also comes within stage 3: the answers to the two items on points are
+    corrected before the item with the four pictures is asked.
 
     Raise ``InputError`` if the protocol needs a key that was withheld.
     """
@@ -217,7 +218,7 @@ def plain(messages: Sequence[Message]) -> list[Record]:
 def request_hash(messages: Sequence[Message], model_id: str, decoding: Mapping[str, Any]) -> str:
     """Return the SHA-256 of messages, model and decoding.
 
-    The server's address, time limits and API keys are not part of it.
+    The hash does not depend on the server's address, time limits and API keys.
     """
     settings = json.dumps(decoding, sort_keys=True)
     return sha256(dump({"model": model_id, "decoding": settings, "messages": plain(messages)}).encode())

@@ -43,8 +43,9 @@ def cells_of(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def without_each(rows: pl.DataFrame, patients: int) -> dict[str, Floats]:
-    """Return the values of each score, keyed by score: first the value over all rows, then the value without each
-    patient, ``(1 + patients,)``.
+    """Return the values ``(1 + patients,)`` of each score, keyed by score.
+
+    The first value is over all rows; each further value leaves out one patient.
 
     ``rows`` is the result of :func:`cells_of` for one model. A score without rows is left out. NaN means that the score
     cannot be computed.

@@ -152,7 +152,7 @@ class Subject:
 
 
 class Verdict(NamedTuple):
-    """Answer of one reader's mask to an item that was made from the other reader's mask.
+    """The answer of one reader's mask to an item that was made from the other reader's mask.
 
     - ``back``: False for an item of the benchmark, answered by the second mask; True for an item made from the second
       mask and answered by the first.
@@ -242,8 +242,9 @@ class _Maker:
     ) -> Verdicts:
         """Return True, keyed by kind, if the masks ``other`` and ``key_mask`` give the same answer; None for a tie.
 
-        ``has_boxes`` is True if the second mask consists of boxes, which can answer the grid only. ``are_own`` is True
-        if ``key_mask`` is the benchmark's mask; then the items made here must equal the benchmark's items.
+        ``has_boxes`` is True if the second reader drew boxes, which can answer the grid only. ``own`` has the
+        benchmark's keys of the case, keyed by kind. ``are_own`` is True if ``key_mask`` is the benchmark's mask; then
+        the items made here must equal the benchmark's items.
         """
         found: Verdicts = {}
         if self.grid is not None and GRID_CELL in own:

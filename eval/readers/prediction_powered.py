@@ -56,7 +56,10 @@ class Answers(NamedTuple):
 
 
 class Powered(NamedTuple):
-    """Estimated accuracy by the reviewers, with its 95 % interval, and ``factor``: the factor F (see the module)."""
+    """Estimate of a model's accuracy if the reviewers' answers were the key, with its 95 % interval.
+
+    ``factor`` is the weight F of the accuracy by the benchmark's key in the estimate.
+    """
 
     value: float
     low: float
@@ -65,10 +68,10 @@ class Powered(NamedTuple):
 
 
 def corrected(answers: Answers, weights: Floats) -> Powered:
-    """Return the estimated accuracy by the reviewers, as a weighted mean over kinds of question.
+    """Return an estimate of the accuracy if the reviewers' answers were the key; a weighted mean over kinds.
 
-    ``weights`` has each kind's weight; their sum is 1. The mean is NaN if a kind has no reviewed item. There is no
-    interval if too few patients were reviewed.
+    ``weights`` has the weight of each kind; the weights sum to 1. The mean is NaN if a kind has no reviewed item. There
+    is no interval if too few patients were reviewed.
     """
     kinds, reviewed = np.arange(len(weights)), ~np.isnan(answers.reviewed)
     if any(not reviewed[answers.kind == kind].any() for kind in kinds):

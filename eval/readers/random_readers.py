@@ -1,4 +1,4 @@
-"""Comparison of models with human readers as a random sample; its results also apply to other readers and patients.
+"""Comparison of models with a random sample of human readers; the results also apply to other readers and patients.
 
 Each reader is compared with a model on the reader's own cases. The mean difference has an interval with three readers
 or more, and a test with five or more. The majority vote of the readers does not count as a reader.

@@ -32,8 +32,8 @@ def load(folder: Path, benchmark: Benchmark) -> pl.DataFrame:
     """Return a row with the columns :data:`COLUMNS` for each item that reviewers answered before they saw the proposal.
 
     ``folder`` holds ``review.json`` and ``verdicts.jsonl``. The column ``reviewed`` has the answer that counts. Raise
-    ``InputError`` for a review of another benchmark, items that are no random sample, too few items, or too many items
-    without a settled answer.
+    ``InputError`` for a review of another benchmark, items that are not a random sample, too few items, or too many
+    items without a settled answer.
     """
     batch = load_batch(folder)
     if batch.hash != benchmark.hash:

@@ -1,4 +1,4 @@
-"""Flow of cases from the manifest to the answers: cases used and left out, as counts and as a figure (STARD, CLAIM)."""
+"""The flow of cases from manifest to answers: cases used and left out, as counts and as a figure (STARD, CLAIM)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ _WIDTH, _BOX, _GAP, _LINE, _LEFT, _RIGHT = 900, 420, 28, 17, 20, 480
 
 
 class Step(NamedTuple):
-    """Step of the flow: ``lines`` describe the cases that remain, and ``out`` the cases that were left out before this
-    step.
-    """
+    """A step of the flow: ``lines`` describe the cases that remain, and ``out`` the cases left out before this step."""
 
     lines: tuple[str, ...]
     out: tuple[str, ...] = ()
@@ -33,7 +31,7 @@ def steps(graded: Graded) -> list[Step]:
     """Return the steps: cases of the manifest, cases of the benchmark, cases asked, and each model's answers.
 
     A benchmark lists the cases that were left out, with reasons, in ``skipped.jsonl``. If this file is withheld, only
-    their number is known.
+    the number of these cases is known.
     """
     bench = graded.benchmark
     counts = bench.about["counts"]

@@ -268,7 +268,7 @@ def example(graded: Graded) -> str | None:
 
 
 def files(graded: Graded, decisions: pl.DataFrame) -> dict[str, bytes]:
-    """Return the checklist as Markdown and as CSV, keyed by file name."""
+    """Return the checklist as Markdown and as CSV, keyed by file name; ``decisions`` is as in :func:`reviewer`."""
     parts = {"MI-CLEAR-LLM": mi_clear(graded), "What a reviewer asks for": reviewer(graded, decisions)}
     notice = PHANTOM_NOTICE if graded.benchmark.is_phantom else None
     lines = ["# Reporting checklist", *(["", f"*{notice}*"] if notice else []), ""]

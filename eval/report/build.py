@@ -39,7 +39,7 @@ def files(
     """Return the path and the content of each file of the report on one group (models that were asked the same items).
 
     Paths are relative to the group's folder. The page names the other groups. The worker processes of ``background``
-    begin with the gallery's pictures at once.
+    start to make the gallery's pictures when this function is called.
     """
     graded = group.graded
     shown = gallery.files(graded, background)

@@ -62,7 +62,7 @@ Row = dict[str, object]
 
 
 def show(graded: Graded, frames: Frames, out: Console, wanted: Collection[str] | None = None) -> list[str]:
-    """Print the ``wanted`` tables of every protocol (None: all tables), and return the names of all that have rows.
+    """Print the ``wanted`` tables of every protocol (None: all tables); return the names of all tables that have rows.
 
     ``frames`` has the tables of ``graded``, keyed by name.
     """

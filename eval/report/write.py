@@ -153,16 +153,16 @@ def write(
     page: Callable[[Group, Sequence[Group]], Iterable[tuple[str, bytes]]] | None = None,
     overwrite: bool = False,
 ) -> list[Path]:
-    """Write grades, tables in the given forms and their index into ``folder``, all or none; return the paths.
+    """Write grades, tables in the given forms and their index into ``folder``; return the paths of the files.
 
-    The first of the ``groups`` is written into ``folder``, each other group into a folder inside it
-    (:attr:`Group.folder`). ``groups`` may also be grades, which are then divided into groups. ``page`` returns further
-    files of a group's report: pairs of the path in the group's folder and the content. Each file is written before the
-    next one is made.
+    If an error occurs, no file is written. The first of the ``groups`` is written into ``folder``, each other group
+    into a folder inside it (:attr:`Group.folder`). ``groups`` may also be grades, which are then divided into groups.
+    ``page`` returns further files of a group's report: pairs of the path in the group's folder and the content. Each
+    file is written before the next one is made.
 
-    Files of an earlier report in the folder are replaced; they are removed if the new report does not have them. Raise
-    ``InputError`` if a file of the same name is not from a report. Without ``overwrite``, raise ``InputError`` also if
-    the folder has a report of other runs.
+    Files of an earlier report in the folder are replaced, or removed if the new report does not have them. Raise
+    ``InputError`` if a file that would be replaced is not from a report. Without ``overwrite``, raise ``InputError``
+    also if the folder has a report of other runs.
     """
     check_place(folder)
     groups = groups_of(groups) if isinstance(groups, Graded) else groups

@@ -34,8 +34,8 @@ def correlation(
 ) -> Correlation:
     """Return Pearson's correlation of two columns ``(N,)`` of answers, each value from 0 (wrong) to 1 (right).
 
-    ``cluster (N,)`` is the index of each row's patient. With ``groups (N,)``, the mean of its group is first
-    subtracted from each value. With ``groups`` and ``covariate (N,)``, a straight line over the covariate, fitted
+    ``cluster (N,)`` is the index of each row's patient. With ``groups (N,)``, the group's mean is first subtracted
+    from each value. With ``groups`` and ``covariate (N,)``, a straight line over the covariate, fitted
     within the groups, is also subtracted.
     """
     rarer = [min(float(column.mean()), 1 - float(column.mean())) for column in (first, second) if len(column)]

@@ -29,10 +29,10 @@ def frequent_accuracy(
     Only items of the same kind and finding are counted. ``clusters`` has the patient of each case. If several answers
     are equally frequent, the score is the share of these answers that are right.
 
-    Some answers are balanced when a benchmark is made (yes and no, and the position of the right picture): each is
-    right equally often. Without the patient's own items, the right answer is then the rarer one, and the guess would
-    always be wrong. A balanced answer therefore counts as most frequent if its count, with the patient's own items
-    added, reaches the highest count among the other patients.
+    A benchmark is made so that some answers are right equally often: yes and no, and the positions of the right
+    picture. Among the other patients, the item's right answer is then the rarer one, so the guess would always be
+    wrong. Such an answer therefore counts as most frequent if its count over all patients reaches the highest count
+    among the other patients.
     """
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:

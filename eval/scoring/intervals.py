@@ -41,7 +41,7 @@ Ints = npt.NDArray[np.integer]
 
 @dataclass(frozen=True)
 class Sample:
-    """Sample of ``size`` clusters; ``unit`` is the plural noun for a cluster ("patients")."""
+    """A sample of ``size`` clusters; ``unit`` is the plural noun for a cluster ("patients")."""
 
     unit: str
     size: int
@@ -80,15 +80,18 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class Makeup:
-    """Terms ``(M,)`` of Wilson's intervals of M scores; a score is ``best - scale * (share of wrong answers)``.
+    """Terms ``(M,)`` from which Wilson's intervals of M scores are computed.
 
-    - ``best``: score if all answers are right; NaN for a score that is not made of shares.
-    - ``scale``: distance from ``best`` to the score if all answers are wrong.
-    - ``variance``, ``least``: variance of the score over clusters, and the smallest value to use for this variance.
-    - ``rarer``: number of the rarer answers (right or wrong), summed over the shares.
-    - ``alike``: variance of the score if all answers of a cluster were alike, divided by p (1 - p), where p is the
-      share of right answers.
-    - ``alike_squares``: for each share, the square of its part of ``alike``, divided by its degrees of freedom; summed
+    A score is a weighted sum of shares of right answers, and equals ``best - scale * (share of wrong answers)``.
+
+    - ``best``: the score if all answers are right; NaN for a score that is not made of shares.
+    - ``scale``: the distance from ``best`` to the score if all answers are wrong.
+    - ``variance``: the variance of the score over clusters.
+    - ``least``: the smallest value to use for ``variance``.
+    - ``rarer``: the number of right or of wrong answers in each share, the smaller of the two; summed over the shares.
+    - ``alike``: the largest possible variance of the score (all answers of a cluster are alike), divided by p (1 - p);
+      p is the share of right answers.
+    - ``alike_squares``: the square of each share's part of ``alike``, divided by the share's degrees of freedom; summed
       over the shares.
     """
 
@@ -110,7 +113,10 @@ class Makeup:
         return self.sum(sparse.csr_matrix(sparse.diags(factors)), self.variance * factors**2)
 
     def sum(self, weights: sparse.csr_matrix, variance: Floats) -> Makeup:
-        """Return the terms of C weighted sums of the scores; no weight ``(C, M)`` is below 0."""
+        """Return the terms of C weighted sums of the scores; ``variance (C,)`` has the variances of these sums.
+
+        ``weights (C, M)`` must not be below 0.
+        """
         count, first, square, fourth = (partial(_weighted, weights, power=power) for power in (0, 1, 2, 4))
         return Makeup(
             first(self.best), first(self.scale), variance, square(self.least), count(self.rarer), square(self.alike),
@@ -118,7 +124,10 @@ class Makeup:
         )  # fmt: skip
 
     def distances(self, value: Floats, members: sparse.csr_matrix) -> tuple[Floats, Floats]:
-        """Return the half-widths, downwards and upwards, of Wilson's intervals on the effective numbers of answers."""
+        """Return the half-widths, downwards and upwards, of Wilson's intervals on the effective numbers of answers.
+
+        ``value (M,)`` has the scores. ``members`` is as in :class:`Estimates`.
+        """
         share = np.clip(1 - _ratio(self.best - value, self.scale), 0, 1)
         usual = _ratio(np.maximum(self.variance, self.least), share * (1 - share) * self.scale**2)
         together = _ratio(_row_sums(members, 2), self.scale**2)
@@ -313,9 +322,9 @@ def linear(value: Floats, influence: sparse.csr_matrix, members: sparse.csr_matr
            ) -> Estimates:  # fmt: skip
     """Return the scores ``value (M,)`` with t intervals.
 
-    ``influence (M, P)`` has each cluster's contribution to each score, from which the intervals follow; the
-    contributions to a score sum to about zero. ``members (M, P)`` is not zero for clusters that count in the score.
-    ``fixed`` has the squared half-widths ``(M,)``, downwards and upwards, of each score's component without variation.
+    The intervals follow from ``influence (M, P)``, each cluster's contribution to each score; the contributions to a
+    score sum to about zero. ``members (M, P)`` is not zero for clusters that count in the score. ``fixed`` has, for the
+    part of each score that has no variation, the squared half-widths ``(M,)``, downwards and upwards.
     """
     clusters = np.diff(members.indptr)
     distance = _quantile(clusters - 1) * np.sqrt(_variance(influence, clusters))

@@ -1,4 +1,4 @@
-"""Export of runs as results of CheXpercept's own evaluation (``all_results.json``).
+"""The export of runs as results of CheXpercept's own evaluation (``all_results.json``).
 
 Each model has a folder ``chexqa_<model>/oracle_<setting>/``, which CheXpercept's analysis scripts and ``chexqa import
 chexpercept-results`` read. The flags ``correct`` are chexqa's grades. ``response`` has the numbers that chexqa read,

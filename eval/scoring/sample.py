@@ -117,7 +117,7 @@ def scored_sample(graded: Graded) -> ScoredSample:
 
 
 def weighed(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows with their weights, and with the columns that tables sum, multiplied by the weights.
+    """Return the rows with a column for the weight; the columns that tables sum are multiplied by the weight.
 
     The weight of a row is 1 divided by the number of rows with the same model, protocol and item.
     """
@@ -262,9 +262,10 @@ def _excess(share: pl.Expr) -> pl.Expr:
 
 
 def mask_incomplete(study: ScoredSample, table: pl.DataFrame, results: Iterable[str]) -> pl.DataFrame:
-    """Return the table with one more column, ``unfinished``.
+    """Return the table with one more column, ``unfinished``: the number of a model's unfinished questions.
 
-    The columns named in ``results``, and the columns of their intervals, become null for models without numbers.
+    For a model without numbers (``known`` of ``study.completeness`` is False), the columns named in ``results``, and
+    the columns of their intervals, become null.
     """
     joined = table.join(study.completeness.drop("items"), on=WHO, how="left", maintain_order="left")
     names = {f"{name}{end}" for name in results for end in ("", "_low", "_high")} & set(table.columns)

@@ -25,7 +25,7 @@ _SCHEMA: dict[str, Any] = {
 
 
 def differences(study: ScoredSample) -> pl.DataFrame:
-    """Return the differences of every two models: on all items, and on the items of a level, a kind or a finding.
+    """Return the differences between every two models: on all items, and on the items of a level, a kind or a finding.
 
     - ``protocol, model_a, model_b, dimension, group, items, patients``
     - ``difference``: the share of right answers of model a minus that of model b, with its interval.

@@ -83,7 +83,7 @@ class StressedPictures:
         return replace(item, options=options, turn_images=turn, alone_images=alone)
 
     def make(self, picture: Picture, cell: str, case_id: str) -> tuple[str, bytes]:
-        """Return the name and the PNG file of a picture, degraded by a cell of stress."""
+        """Return the name and the PNG file of a picture degraded as ``cell`` says, such as ``noise-3``."""
         image = self.spoilt(picture, cell, case_id)
         data = png.encode(image)
         if picture.layer is not None:
@@ -99,7 +99,7 @@ class StressedPictures:
         return name, data
 
     def spoilt(self, picture: Picture, cell: str, case_id: str) -> Image:
-        """Return a picture degraded by a cell of stress: grey ``(H, W)``, or RGB ``(H, W, 3)`` if it has a drawing."""
+        """Return a picture degraded as ``cell`` says: grey ``(H, W)``, or RGB ``(H, W, 3)`` if it has a drawing."""
         base, severity = picture.base or picture.image, severity_of(cell)
         assert severity is not None, "a degradation has a severity"
         grey = _decoded(self.benchmark.image_bytes(base), cv2.IMREAD_GRAYSCALE)

@@ -1,4 +1,4 @@
-"""Review of a benchmark's further wordings of questions: reviewers found that some wordings ask something else.
+"""The review of a benchmark's further wordings of questions: reviewers found that some wordings ask something else.
 
 The file ``wording_review.json`` in the benchmark's folder has a row for each question, wording and reviewer. It does
 not change the benchmark's hash. A row is ignored if its wording has changed since the review.
@@ -29,7 +29,7 @@ class Wording(NamedTuple):
 
     @property
     def cell(self) -> str:
-        """Return the cell of stress, such as ``wording-b``."""
+        """Return the name of the stress that asks in this wording, such as ``wording-b``."""
         return f"wording-{self.letter}"
 
     def __str__(self) -> str:
@@ -67,7 +67,7 @@ def store(benchmark: Benchmark, rows: Iterable[Record]) -> Path:
 
 
 def unequal(benchmark: Benchmark) -> dict[Wording, str]:
-    """Return why each unequal wording was found unequal, and by which reviewer, keyed by wording."""
+    """Return, keyed by wording, which reviewers found that the wording asks something else, and why."""
     found: dict[Wording, str] = {}
     for row in reviewed(benchmark):
         if row["verdict"] in UNEQUAL:

@@ -1,4 +1,4 @@
-"""Review sheet of the wordings, which asks reviewers whether a further wording of a question means the same.
+"""A review sheet of the wordings, which asks reviewers whether a further wording of a question means the same.
 
 A row shows a question in the words of the benchmark, for one of its cases, and the further wording of this question.
 Questions that differ by a rule of the recipe, such as "a fifth" or "a quarter" of a part, have separate rows.
@@ -47,7 +47,9 @@ class Pair(NamedTuple):
 
 
 def pairs(benchmark: Benchmark) -> list[Pair]:
-    """Return each question of a benchmark, once for each rule that it states, paired with each of its further wordings.
+    """Return pairs: a question in the benchmark's wording, and the same question in a further wording.
+
+    A question that states different rules of recipes, such as "a fifth" and "a quarter", has a pair for each rule.
 
     Raise ``InputError`` if no question has a further wording.
     """

@@ -95,7 +95,7 @@ _TASK = pl.when(pl.col("stage").is_null()).then("kind").otherwise(pl.lit(PERCEPT
 def by_items(graded: Graded) -> list[Graded]:
     """Return the grades in groups of models that were asked the same items.
 
-    The group with the most items comes first, groups of baselines alone come last.
+    The group with the most items comes first; groups of baselines alone come last.
 
     The same model under another protocol counts as another model. Models are compared within each task: a model that
     was asked one task only is grouped with models that were asked the same items of this task.
@@ -128,7 +128,7 @@ def _of(graded: Graded, members: pl.DataFrame) -> Graded:
 
 
 def in_reading_order(states: pl.DataFrame) -> list[str]:
-    """Return the protocols in the order of the rows; protocols that only baselines were asked under come last."""
+    """Return the protocols in the order of the rows; a protocol that has only baselines comes last."""
     names = states["protocol"].unique(maintain_order=True).to_list()
     of_models = set(states.filter(~pl.col("model").str.starts_with(BASELINE))["protocol"])
     return sorted(names, key=lambda name: name not in of_models)
@@ -147,9 +147,9 @@ def on_shared(graded: Graded) -> Graded:
 
 
 def simulated(graded: Graded) -> str | None:
-    """Return a sentence that names the models and readers whose replies came from an offline baseline.
+    """Return a sentence that names the models and readers in whose place an offline baseline of chexqa answered.
 
-    Return None if there is neither.
+    Return None if no offline baseline answered for another name.
     """
     asked = set(graded.grades["model"])
     found = [name for run in graded.runs for name in run.about["models"] if name in asked and simulator(run, name)]
@@ -164,7 +164,7 @@ def simulated(graded: Graded) -> str | None:
 
 
 def simulator(run: Run, model: str) -> str | None:
-    """Return the offline baseline that answered for a model of another name, or None.
+    """Return the offline baseline that answered in place of a model; None if the model itself answered.
 
     A run records the baseline as the model's litellm id.
     """

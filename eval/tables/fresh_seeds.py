@@ -1,4 +1,4 @@
-"""Drop of a model's accuracy from a benchmark to a fresh seed of it; a drop shows that the model has memorised answers.
+"""Drops of accuracy from a benchmark to a fresh seed of it; a drop shows that a model has memorised answers.
 
 A fresh seed (``chexqa freshen``) asks about the same radiographs by the same rules, with other outlines, points,
 options and orders. A model that looks at the pictures has about the same accuracy on both benchmarks. A model that has
@@ -79,7 +79,8 @@ def compare_fresh(
 ) -> FreshComparison:  # fmt: skip
     """Compare a run with a run on a fresh seed of its benchmark; the arguments are those of ``compare_runs``.
 
-    Raises ``InputError`` if the second benchmark is no fresh seed of the first, or if the runs asked in different ways.
+    Raises ``InputError`` if the second benchmark is not a fresh seed of the first, or if the runs asked in different
+    ways.
     """
     runs = load_pair((first, second), benchmark_folders)
     for run in runs:
@@ -120,8 +121,8 @@ def model_drops(graded: Graded, fresh: Graded, margin: float = FRESH_MARGIN) -> 
     """Return how far each model's accuracy falls from a benchmark to the same benchmark made with another seed.
 
     Only models that answered both benchmarks under the same protocol are compared. Columns: :data:`MODEL_DROPS`; the
-    drop is the mean over kinds. The table is empty if no model can be compared, or if the benchmark of ``fresh`` is no
-    fresh seed of the other benchmark.
+    drop is the mean over kinds. The table is empty if no model can be compared, or if the benchmark of ``fresh``
+    is not a fresh seed of the other benchmark.
     """
     who = ["model", "protocol"]
     shared = graded.grades.select(who).unique(maintain_order=True).join(fresh.grades.select(who).unique(), on=who,
@@ -135,8 +136,8 @@ def model_drops(graded: Graded, fresh: Graded, margin: float = FRESH_MARGIN) -> 
 def drops_to(folders: Sequence[Path], graded: Graded, reread: bool = False) -> pl.DataFrame:
     """Return the drops (:func:`model_drops`) from the graded runs to the runs on a fresh seed in ``folders``.
 
-    Raises ``InputError`` if ``folders`` has runs of another benchmark, or if none of their models was graded under the
-    same protocol.
+    Raises ``InputError`` if ``folders`` has runs of another benchmark, or if no model in ``folders`` was graded under
+    the same protocol.
     """
     for folder in folders:
         if folder.is_file():

@@ -73,8 +73,8 @@ LevelNumbers = tuple[dict[str, tuple[pl.DataFrame, Estimates]], pl.DataFrame]
 
 
 def levels(study: ScoredSample, numbers: LevelNumbers | None = None) -> pl.DataFrame:
-    """Return the headline: the accuracy of each level, corrected for chance and averaged over its kinds (no
-    cardiomegaly).
+    """Return the headline: the accuracy of each level, corrected for chance and averaged over its kinds,
+    without cardiomegaly.
 
     - ``model, protocol, level, kinds, items, patients, corrected, accuracy, chance, unfinished``
     - ``prior, prior_corrected``: the scores of always giving the most frequent answer.
@@ -274,8 +274,8 @@ def stages(study: ScoredSample) -> pl.DataFrame:
 def case_depths(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the ``depth`` of each conversation: the number of stages passed in a row, from the first.
 
-    A conversation that passes every stage has the full depth of its path. This includes cardiomegaly, which has no
-    stage 4.
+    A conversation that passes all its stages has the full depth of its path, also if the finding is cardiomegaly,
+    which has no stage 4.
     """
     most = pl.col("path").replace_strict({path: len(numbers) for path, numbers in PATH_STAGES.items()})
     case = [*WHO, *ROUND, "case_id", "cluster", "finding", "path"]

@@ -82,8 +82,8 @@ class ScoreMatrix:
 def matrices(study: ScoredSample) -> list[ScoreMatrix]:
     """Return a matrix for every protocol with at least one finished model, the main protocol first.
 
-    Only the largest group of models with the same items is included; a trial beside complete runs is therefore left
-    out.
+    A matrix has only the largest group of models that were asked the same items. A trial beside complete runs is
+    therefore left out.
     """
     whole = study.completeness.filter((pl.col("unfinished") == 0) & ~is_stopped(study.graded))
     protocols = whole["protocol"].unique(maintain_order=True).to_list()
@@ -117,7 +117,7 @@ def score_rows(study: ScoredSample) -> pl.DataFrame:
     """Return the rows with three more columns: ``score``, ``part`` (component of the score) and ``stratum`` (of the
     component).
 
-    The components of a level are its kinds of question, with the strata of :func:`chexqa.eval.scoring.sample.strata`.
+    The components of a level are its kinds of question; :func:`chexqa.eval.scoring.sample.strata` makes their strata.
     The components of the grid's hit rate are findings. Only levels are corrected for chance.
     """
     level = strata(compared(study).filter(pl.col("scored")), WHO).with_columns(
@@ -229,7 +229,7 @@ def compare_models(study: ScoredSample) -> Comparison:
 
 
 def tests(matrix: ScoreMatrix, domains: Mapping[str, str], margin: float) -> pl.DataFrame:
-    """Test every pair of models, and medical against general models, on every score; do not correct the p-values.
+    """Test every pair of models, and medical against general models, on every score; return uncorrected p-values.
 
     ``margin`` is a fraction: models whose scores differ by less are called alike.
     """
@@ -278,10 +278,10 @@ def _sides(models: list[str], domains: Mapping[str, str]) -> tuple[list[int], li
 def exchanges(matrix: ScoreMatrix, domains: Mapping[str, str]) -> list[float]:
     """Return p of a permutation test of medical against general models, for each score.
 
-    The sign-flip test asks whether the models would also differ on other patients. This test exchanges the models'
-    labels, medical and general. It asks whether the two sorts differ more than two random groups of the same models.
-    All exchanges are enumerated if there are at most :data:`EXCHANGES`; if there are more, exchanges are drawn at
-    random.
+    The test exchanges the models' labels, medical and general. It asks whether the two sorts differ more than two
+    random groups of the same models. The sign-flip test asks something else: whether the models would also differ on
+    other patients. All exchanges are enumerated if there are at most :data:`EXCHANGES`; if there are more, exchanges
+    are drawn at random.
     """
     sides = _sides(matrix.models, domains)
     if sides is None:

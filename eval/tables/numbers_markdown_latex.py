@@ -133,7 +133,7 @@ def words(name: str) -> str:
 
 
 def cell(row: dict[str, Any], column: str) -> str:
-    """Return a value with its interval and its letters, in the form in which papers print them."""
+    """Return the text of a cell: the value with its interval and, in the table ``groups``, the model's letters."""
     value = row.get(column)
     shown = number_text(column, value)
     low, high = row.get(f"{column}_low"), row.get(f"{column}_high")

@@ -4,8 +4,8 @@ Two protocols form a pair if they differ in one thing only: either in the earlie
 (``end_to_end`` and ``oracle_passed``), or in the condition in brackets (``end_to_end`` and ``end_to_end (blind)``). All
 tests are exploratory.
 
-Rankings are compared by Kendall's tau-b. The models are few, and are no sample from a population of models, so tau has
-no interval. The tables show the range of tau when any one model is left out.
+Rankings are compared by Kendall's tau-b. The models are few, and are not a sample from a population of models, so tau
+has no interval. The tables show the range of tau when any one model is left out.
 """
 
 from __future__ import annotations

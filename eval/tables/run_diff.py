@@ -133,7 +133,10 @@ def _predicted(path: Path, folder: Path | None, other: Run | None) -> Run:
 
 
 def matching_models(runs: tuple[Run, Run]) -> list[tuple[str, str]]:
-    """Return the pairs of models with the same name. Without such a pair, two runs of one model each give one pair."""
+    """Return the pairs of models with the same name.
+
+    If no name is in both runs, and each run has one model, these two models are the pair.
+    """
     common = [name for name in runs[0].models if name in runs[1].models]
     if common:
         return [(name, name) for name in common]
