@@ -80,14 +80,11 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class Makeup:
-    """Terms ``(M,)`` from which Wilson's intervals of M scores are computed.
-
-    A score is a weighted sum of shares of right answers, and equals ``best - scale * (share of wrong answers)``.
+    """Terms ``(M,)`` of Wilson's intervals of M scores; a score is ``best - scale * (share of wrong answers)``.
 
     - ``best``: the score if all answers are right; NaN for a score that is not made of shares.
     - ``scale``: the distance from ``best`` to the score if all answers are wrong.
-    - ``variance``: the variance of the score over clusters.
-    - ``least``: the smallest value to use for ``variance``.
+    - ``variance``, ``least``: the variance of the score over clusters, and the smallest value to use for it.
     - ``rarer``: the number of right or of wrong answers in each share, the smaller of the two; summed over the shares.
     - ``alike``: the largest possible variance of the score (all answers of a cluster are alike), divided by p (1 - p);
       p is the share of right answers.
@@ -113,10 +110,7 @@ class Makeup:
         return self.sum(sparse.csr_matrix(sparse.diags(factors)), self.variance * factors**2)
 
     def sum(self, weights: sparse.csr_matrix, variance: Floats) -> Makeup:
-        """Return the terms of C weighted sums of the scores; ``variance (C,)`` has the variances of these sums.
-
-        ``weights (C, M)`` must not be below 0.
-        """
+        """Return the terms of C weighted sums of the scores; these sums have the given variances ``(C,)``."""
         count, first, square, fourth = (partial(_weighted, weights, power=power) for power in (0, 1, 2, 4))
         return Makeup(
             first(self.best), first(self.scale), variance, square(self.least), count(self.rarer), square(self.alike),
@@ -124,10 +118,7 @@ class Makeup:
         )  # fmt: skip
 
     def distances(self, value: Floats, members: sparse.csr_matrix) -> tuple[Floats, Floats]:
-        """Return the half-widths, downwards and upwards, of Wilson's intervals on the effective numbers of answers.
-
-        ``value (M,)`` has the scores. ``members`` is as in :class:`Estimates`.
-        """
+        """Return the half-widths, downwards and upwards, of Wilson's intervals on the effective numbers of answers."""
         share = np.clip(1 - _ratio(self.best - value, self.scale), 0, 1)
         usual = _ratio(np.maximum(self.variance, self.least), share * (1 - share) * self.scale**2)
         together = _ratio(_row_sums(members, 2), self.scale**2)
