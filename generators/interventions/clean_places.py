@@ -2,8 +2,12 @@
 
 The place is searched among all shifts of the shape and of its mirror image; the parts of a lesion get their places one
 by one. The chosen place has surroundings as similar as possible to those of the lesion's own patch, in the outline of
-the lungs and in grey levels. The picture with the filled lesion and the picture with the filled clean
-place then differ only in the place that is filled.
+the lungs and in grey levels. The picture with the filled lesion and the picture with the filled clean place then differ
+only in the place that is filled.
+
+No two stretches of a lung's outline have quite the same course. Where a lesion ends at the outline along a good part of
+its border, its place does so, too, and differs a little from the lesion's shape. Otherwise the wall would cross the
+border of the place but not that of the lesion, which would tell the two apart.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from chexqa.generators.interventions.fills import BAND, RIM, grown, scaled
+from chexqa.generators.interventions.fills import BAND, GROWTH, RIM, grown, scaled
 from chexqa.imaging.masks import disc, window
 
 Gray = npt.NDArray[np.uint8]
@@ -23,10 +27,15 @@ Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float32]
 LEAST_IN_LUNG = 0.9  # least share of a clean place in lung; the patch's own share is enough if it is smaller
 LEAST_OF_PATCH = 0.5  # a patch with a smaller share in lung gets no clean place
+MOST_RESIZED = 0.1  # how much larger or smaller than the patch a place may be that follows the outline of the lungs
 MOST_DENSE = 0.15  # share of a clean place that may be as dense as the chest beside the lungs
 _OUTLINE = 0.01  # share of the surroundings with a different outline of the lungs that counts as one unit of cost
+_FOLLOWS = 0.2  # a patch follows the outline of the lungs if this share of its border lies at the outline
+_BEYOND = 0.02  # and at most this share of its pixels lies beyond the outline
+_AT_OUTLINE = 3 / 1024  # distance from the outline up to which a pixel of the border lies at the outline
+_REACH = 16 / 1024  # how far a place is cut or extended so that it ends at the outline
 _COARSE = 4  # the search looks at every fourth pixel
-_TRIES = 12  # how many of the best coarse places are checked pixel by pixel
+_TRIES = 40  # how many of the best coarse places are checked pixel by pixel
 _TONE = 6.0  # difference in the mean or spread of grey levels that counts as one unit of cost
 _FAR = 0.25  # a shift up or down by this share of the longer side counts as one unit of cost
 
@@ -39,13 +48,13 @@ class _Candidate(NamedTuple):
 
 
 def clean_place(image: Gray, patch: Mask, lungs: Mask, taken: Mask) -> Mask | None:
-    """Return a mask ``(H, W)`` with the shape and size of ``patch``, in the lungs and away from findings; None if there
-    is none.
+    """Return a mask ``(H, W)`` with the shape of ``patch``, in the lungs and away from findings; None if there is none.
 
     ``image`` is the radiograph, ``lungs`` the lung pixels, and ``taken`` the pixels of all findings in the radiograph.
     At least the share :data:`LEAST_IN_LUNG` of the place lies in ``lungs``, or the patch's own share if that is
-    smaller. Every pixel of the place is farther from ``taken`` and from ``patch`` than :data:`BAND`, the width in which
-    a fill fades out.
+    smaller. The place of a patch that follows the outline of the lungs follows it, too; it is at most the share
+    :data:`MOST_RESIZED` larger or smaller than the patch. Every pixel of the place is farther from ``taken`` and from
+    ``patch`` than :data:`BAND`, the width in which a fill fades out.
     """
     band = scaled(BAND, image.shape)
     labels = np.asarray(cv2.connectedComponents(grown(patch, band).astype(np.uint8))[1])
@@ -62,18 +71,61 @@ def clean_place(image: Gray, patch: Mask, lungs: Mask, taken: Mask) -> Mask | No
 
 def _place_of_part(image: Gray, patch: Mask, lungs: Mask, barred: Mask) -> Mask | None:
     """Return a mask in lung and outside ``barred`` with the shape of one part of a patch; None without a place."""
-    rows, columns = window(patch)
-    shape = patch[rows, columns]
-    least = min(LEAST_IN_LUNG, np.count_nonzero(patch & lungs) / np.count_nonzero(patch))
+    size = np.count_nonzero(patch)
+    least = min(LEAST_IN_LUNG, np.count_nonzero(patch & lungs) / size)
     if least < LEAST_OF_PATCH:
         return None
-    for found in _candidates(image, patch, lungs, barred, least):
-        piece = shape[:, ::-1] if found.mirrored else shape
-        place = np.zeros_like(patch)
-        place[found.top : found.top + piece.shape[0], found.left : found.left + piece.shape[1]] = piece
-        if not (place & barred).any() and np.count_nonzero(place & lungs) >= least * np.count_nonzero(piece):
-            return place
+    candidates = list(_candidates(image, patch, lungs, barred, least))
+    shape = _Shape(patch, lungs)
+    for fits in (shape.followed, shape.moved) if shape.follows else (shape.moved,):
+        for found in candidates:
+            place = fits(found)
+            resized = abs(np.count_nonzero(place) / size - 1)
+            is_free = resized <= MOST_RESIZED and not (place & barred).any()
+            if is_free and np.count_nonzero(place & lungs) >= least * np.count_nonzero(place):
+                return place
     return None
+
+
+class _Shape:
+    """Shape of a part of a patch, to be laid on other places of the lungs.
+
+    ``follows`` is True if the part ends at the outline of the lungs along the share :data:`_FOLLOWS` of its border.
+    """
+
+    def __init__(self, patch: Mask, lungs: Mask) -> None:
+        self.margin = scaled(_REACH, patch.shape)
+        # A lesion ends at the outline, and its patch is grown beyond it.
+        self.field = np.pad(grown(lungs, scaled(GROWTH, patch.shape)), self.margin)
+        wide = np.pad(patch, self.margin)
+        around = window(wide, self.margin)
+        self.piece, field = wide[around], self.field[around]
+        border = self.piece & ~cv2.erode(self.piece.view(np.uint8), disc(1), borderValue=0).view(np.bool_)
+        near = border & grown(~field, scaled(_AT_OUTLINE, patch.shape))
+        beyond = np.count_nonzero(self.piece & ~field) / np.count_nonzero(self.piece)
+        self.follows = beyond < _BEYOND and np.count_nonzero(near) > _FOLLOWS * np.count_nonzero(border)
+        self.zone = grown(near, self.margin)
+        self.ends = self.zone & (self.piece | ~field)
+
+    def moved(self, found: _Candidate) -> Mask:
+        """Return the mask ``(H, W)`` of the shape at a candidate's place."""
+        return self._laid(found, self.piece)
+
+    def followed(self, found: _Candidate) -> Mask:
+        """Return the mask ``(H, W)`` of the shape at a candidate's place; where the part ends at the outline of the
+        lungs, the shape is cut or extended so that it ends there, too.
+        """
+        return self._laid(found, self.piece & ~self.zone) | (self._laid(found, self.ends) & self._inner(self.field))
+
+    def _laid(self, found: _Candidate, piece: Mask) -> Mask:
+        made = np.zeros_like(self.field)
+        height, width = piece.shape
+        place = (slice(found.top, found.top + height), slice(found.left, found.left + width))
+        made[place] = piece[:, ::-1] if found.mirrored else piece
+        return self._inner(made)
+
+    def _inner(self, wide: Mask) -> Mask:
+        return wide[self.margin : -self.margin, self.margin : -self.margin]
 
 
 class _Look(NamedTuple):

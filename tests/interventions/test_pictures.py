@@ -7,7 +7,7 @@ import pytest
 
 from chexqa.generators.attributes import attribute_keys
 from chexqa.generators.interventions import partial_and_mirror
-from chexqa.generators.interventions.clean_places import LEAST_IN_LUNG, clean_place
+from chexqa.generators.interventions.clean_places import LEAST_IN_LUNG, MOST_RESIZED, clean_place
 from chexqa.generators.interventions.fills import BAND, FILLS, Fill, Surroundings, continued, filled, grown, scaled
 from chexqa.generators.interventions.partial_and_mirror import Asked
 from chexqa.generators.pipeline import recipe
@@ -98,6 +98,19 @@ def test_each_part_of_a_lesion_gets_its_own_place_that_lies_at_the_wall_as_the_p
     assert place is not None
     assert np.count_nonzero(place) == np.count_nonzero(lesion)
     assert np.count_nonzero(place & ~LUNGS) > (1 - LEAST_IN_LUNG) * np.count_nonzero(outer)
+
+
+def test_the_place_of_a_lesion_along_the_wall_ends_at_the_wall_too() -> None:
+    lungs = np.logical_or(((rows - 128) / 96) ** 2 + ((columns - 66) / 48) ** 2 <= 1,
+                          ((rows - 124) / 76) ** 2 + ((columns - 186) / 56) ** 2 <= 1)  # fmt: skip
+    image = np.where(lungs, 80, 190).astype(np.uint8)
+    patch = grown(lungs & disc_at(96, 24, 22), 1)
+    place = clean_place(image, patch, lungs, patch)
+    assert place is not None
+    assert not (place & ~grown(lungs, 1)).any()
+    assert abs(np.count_nonzero(place) / np.count_nonzero(patch) - 1) <= MOST_RESIZED
+    at_wall = [np.count_nonzero(mask & grown(~grown(lungs, 1), 1)) for mask in (patch, place)]
+    assert at_wall[1] > 0.7 * at_wall[0]
 
 
 def test_a_patch_that_lies_mostly_beside_the_lungs_has_no_place() -> None:
