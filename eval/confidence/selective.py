@@ -107,11 +107,11 @@ class Handed(NamedTuple):
 
 
 def handed_over(confidence: Floats, right: Floats, weight: Floats, cluster: Ints) -> Handed:
-    """Hand answers below a threshold of confidence to a reader; return the share of these and of errors in the others.
+    """Return the share of answers that are handed to a reader, and the share of wrong answers among the kept answers.
 
-    All arguments have the shape ``(N,)``; an answer without a confidence (NaN) is handed over. The patients are divided
-    into five parts. The threshold for a part is chosen on the other four parts: the lowest threshold at which at most
-    one in five of the kept answers is wrong.
+    An answer is handed over if its confidence is below a threshold, or NaN. All arguments have the shape ``(N,)``. The
+    patients are divided into five parts. The threshold for a part is chosen on the other four parts: the lowest
+    threshold at which at most one in five of the kept answers is wrong.
     """
     kept = np.zeros(confidence.size, bool)
     stated = ~np.isnan(confidence)

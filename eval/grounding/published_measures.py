@@ -77,10 +77,11 @@ def with_partners(originals: pl.DataFrame) -> pl.DataFrame:
 def published_class(
     cgr_value: float | None, answers: int | None, uar_value: float | None, is_value: float | None
 ) -> str | None:
-    """Return the published class of a model, from CGR, the number of answers in CGR, UAR and IS (shares).
+    """Return the published class of a model, made from CGR, UAR and IS (shares); None if a number is missing.
 
-    The rules are those of the published code. A model uses the picture only if the published bootstrap interval of CGR
-    lies above 0: if a bootstrap sample of the answers is rarely without a change. Return None if a number is missing.
+    ``answers`` is the number of answers that count in CGR. The rules are those of the published code. A model uses the
+    picture only if the bootstrap interval of CGR lies above 0, that is, if only few bootstrap samples of the answers
+    have no changed answer.
 
     >>> published_class(0.0, 50, 1.0, 1.0), published_class(0.4, 50, 0.9, 0.95), published_class(0.5, 50, 0.6, 0.5)
     ('ignores the picture', 'uses the picture', 'unstable')

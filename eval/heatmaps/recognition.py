@@ -83,7 +83,7 @@ def summarise(scores: pl.DataFrame) -> pl.DataFrame:
 
     Columns: ``model``, ``finding``, ``present_cases``, ``absent_cases``, and each of :data:`MEASURES` with its interval
     (``_low``, ``_high``). A finding that lacks present cases or absent cases has no values. A measure that needs a
-    threshold also has no value if other patients have only present or only absent cases.
+    threshold has no value if no threshold can be chosen on other patients (see :func:`judged`).
     """
     kept = clustered(scores)
     patients = kept["cluster"].n_unique()

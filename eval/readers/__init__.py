@@ -1,4 +1,4 @@
-"""Human readers and models: comparison with readers as a random sample, and accuracy corrected by expert review.
+"""Human readers and models: comparison with a random sample of readers, and accuracy corrected by expert review.
 
 - ``obuchowski_rockette`` (analysis of variance), ``jackknife`` (scores that leave out one patient at a time) and
   ``random_readers`` (the table) belong to the comparison.

@@ -1,6 +1,6 @@
 """Second-reader score: how often a benchmark's items agree with another reader's masks, kind by kind.
 
-The score is no upper bound for models, because the items' edits, distractors and regions were chosen with the first
+The score is not an upper bound for models, because the items' edits, distractors and regions were chosen with the first
 mask. Items are therefore also made from the second mask and answered by the first mask. The answer that follows from a
 mask depends on the kind of question:
 

@@ -115,7 +115,7 @@ def powered(study: ScoredSample) -> pl.DataFrame:
 
     Columns: ``items, reviewed, against_key`` (reviewed items whose settled answer is not the key), ``unsettled``
     (reviewed items without a settled answer), ``keyed`` (accuracy by the key), ``powered`` (accuracy by the reviewers)
-    and ``factor`` (see the module). The table is empty if there is no reviewed sample.
+    and ``factor`` (as in :class:`Powered`). The table is empty if there is no reviewed sample.
     """
     sample = study.graded.reviewed
     if sample is None:

@@ -29,10 +29,9 @@ def load(folder: Path, benchmark: Benchmark, recipes: Sequence[str] = (), image_
          ) -> pl.DataFrame:  # fmt: skip
     """Return a row with the columns :data:`COLUMNS` for each verdict of :mod:`chexqa.eval.readers.mask_verdicts`.
 
-    ``folder`` has the second reader's masks.
-
-    ``recipes`` are names or files of the benchmark's recipes; they are needed if the recipes are not chexqa's own.
-    Raises ``InputError`` for masks that do not come from another reader (see ``read_second_masks``).
+    ``folder`` has the second reader's masks. ``recipes`` are names or files of the benchmark's recipes; they are needed
+    if the recipes are not chexqa's own. Raises ``InputError`` for masks that do not come from another reader (see
+    ``read_second_masks``).
     """
     # These modules load slowly, and few reports have a second reader.
     from chexqa.eval.readers.mask_verdicts import read_second_masks, second_reader_verdicts

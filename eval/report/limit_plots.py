@@ -30,8 +30,8 @@ _OPEN = 1.25  # a threshold outside the tested depths is drawn this factor beyon
 def thresholds(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
     """Draw each model's and each reader's threshold in pixels, with its interval.
 
-    An interval that ends outside the tested depths gets an arrow at this end. Thresholds that cannot be told are left
-    out.
+    An interval that ends outside the tested depths gets an arrow at this end. Thresholds that the
+    responses do not determine are left out.
     """
     rows = {(row["model"], row["seen_in"]): row for row in table.to_dicts() if row["reads"] not in (None, NOT_TOLD)}
     names = [name for name in order if any((name, task) in rows for task in TASKS)]

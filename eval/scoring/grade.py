@@ -119,9 +119,8 @@ def grade_folders(
 ) -> Graded:
     """Read runs and return their grades on their common benchmark; errors as in :func:`load_runs`.
 
-    ``models_file`` is a user's ``models.yaml``, which says which models are medical; it counts before what the runs
-    recorded. With ``reread`` the current parser
-    reads the stored replies again. ``on`` is as in :func:`grade_runs`.
+    ``models_file`` is a user's ``models.yaml``, which says which models are medical; it overrides the records in the
+    runs. With ``reread``, the current parser reads the stored replies again. ``on`` is as in :func:`grade_runs`.
     """
     benchmark, runs = load_runs(folders, benchmark_folder)
     return grade_runs(benchmark, runs, allow_partial, models_file, reread, on)

@@ -51,8 +51,8 @@ def sign_flips(parts: Floats, weights: sparse.csr_matrix, draws: int = DRAWS, se
 def exchange_labels(
     right_a: Floats, whole_a: Floats, right_b: Floats, whole_b: Floats, draws: int = DRAWS, seed: int = 0
 ) -> Floats:
-    """Return one-sided p-values ``(K + 1,)``: of the drop of each of K shares from sample a to sample b, and of the
-    mean of these drops.
+    """Return one-sided p-values ``(K + 1,)`` for the drops of K shares from sample a to sample b; the last p is for the
+    mean of the drops.
 
     The arguments ``(P, K)`` have the number of right answers (``right_a``) and of all answers (``whole_a``) of each of
     P patients. If both samples come from one distribution, a patient's answers in a and in b can be exchanged. p is the

@@ -292,8 +292,8 @@ def costs(study: ScoredSample) -> pl.DataFrame:
     """Return cost, tokens and latency of each model and protocol.
 
     Columns: ``asked`` (turns with an outcome), ``cost_usd``, ``cost_per_1000_usd``, ``output_tokens`` (mean),
-    ``latency_s`` (median); ``asked_altered`` and ``cost_altered_usd`` count the turns on altered and stressed items,
-    which the other columns leave out. A number is null if the value of any turn is unknown.
+    ``latency_s`` (median). These columns leave out altered and stressed items; ``asked_altered`` and
+    ``cost_altered_usd`` are about those items only. A number is null if the value of any turn is unknown.
     """
     rows = study.graded.grades.select(*WHO, "state", "cost_usd", "output_tokens", "latency_s")
     asked = rows.filter(~pl.col("state").is_in(UNFINISHED))

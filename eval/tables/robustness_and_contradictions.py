@@ -1,7 +1,6 @@
-"""Robustness of scores (without pictures, in other orders of options, in repeats), and answers that contradict each
-other.
+"""Robustness of scores (without the radiograph, in other orders of options, in repeats), and contradictory answers.
 
-- ``without_radiograph`` compares a run with ``--blind`` or ``--overlay-only`` to the same model's run with pictures.
+- ``without_radiograph`` compares a model's run with ``--blind`` or ``--overlay-only`` to its run with the radiographs.
 - ``rotations`` and ``positions`` use runs with ``--rotate``.
 - ``agreement`` uses runs with ``--repeats``.
 - ``contradictions`` compares answers in one conversation.

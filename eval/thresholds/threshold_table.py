@@ -19,7 +19,7 @@ _SCHEMA: dict[str, Any] = {
     "threshold_mm": pl.Float64, "threshold_mm_low": pl.Float64, "threshold_mm_high": pl.Float64, "slope": pl.Float64,
     "lapse": pl.Float64,
 }  # fmt: skip
-# Text in place of a threshold that the responses do not tell.
+# Text in place of a threshold that the responses do not determine.
 NOT_TOLD = "cannot be told"
 _FLOATS = [name for name, kind in _SCHEMA.items() if kind == pl.Float64]
 
@@ -32,7 +32,7 @@ def thresholds(study: ScoredSample) -> pl.DataFrame:
     - ``false_alarms``: share of fitting outlines called wrong, or of points without an error that are marked.
     - ``threshold``: in pixels of the working image, with its interval; null outside the tested depths.
     - ``reads, reads_between``: threshold and interval as text, such as ``12.3``, ``< 2.0``, ``> 60.0``; or
-      :data:`NOT_TOLD`, without an interval, if the responses do not tell the threshold.
+      :data:`NOT_TOLD`, without an interval, if the responses do not determine the threshold.
     - ``threshold_mm``: only if the pixel spacing of all radiographs is known.
     """
     rows = observations(study)

@@ -65,7 +65,10 @@ def asked(data: Mapping[str, Any], frames: Frames, several: bool) -> str:
 
 
 def not_asked(graded: Graded) -> str | None:
-    """Return one line on the parts that no run asked, each with the option that asks it; None if none is missing."""
+    """Return a line that lists what no run has asked, such as repeated questions, with the options that ask it.
+
+    Return None if nothing is missing.
+    """
     runs = [run.about for run in graded.runs]
     missing = [
         part
