@@ -4,8 +4,9 @@ Patients are counted in a random order that the run's seed fixes. A patient is c
 models have finished all turns on the patient, and every earlier patient is counted. So patients with quick replies are
 not counted earlier.
 
-The value of a patient is the weighted sum of the two models' differences on the patient's items, multiplied by the
-number of patients. The mean of all values is the difference of the two models' scores.
+On each item of a patient, the difference between the two models is multiplied by the item's weight. The value of the
+patient is the sum of these products, multiplied by the number of patients. The mean of all values is the difference of
+the two models' scores.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ def _overlap(end: str, marked: int, both: int, area: int) -> Values:
 def grade_places(
     rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], mask: Mask, hits: Sequence[int]
 ) -> Values:
-    """Return, for each metric, the share of marked pixels that are hits; also return the cell with most marked pixels.
+    """Return, for each metric, the share of marked pixels that are hits; also return the cell with the most of them.
 
     ``rows`` and ``columns`` are the positions of the marked pixels: a map's maximum, or a reader's points.
 

@@ -31,7 +31,8 @@ _TURN = [*WHO, "repeat", "rotation", "item_id"]
 def kinds_of_one_cell(study: ScoredSample) -> list[str]:
     """Return the benchmark's kinds of question that are answered by a cell, a point or one box.
 
-    The result is empty if no kind is answered by a cell, or if no kind is answered by a point or a box.
+    There must be a kind that is answered by a cell and a kind that is answered by a point or a box; otherwise the
+    result is empty.
     """
     asked = {item.kind for item in study.benchmark.items}
     kinds = {name: kind.form.name for name, kind in study.benchmark.kinds.items()

@@ -51,8 +51,8 @@ def export_records(
 ) -> list[Path]:  # fmt: skip
     """Write the records of each model of a run into the new folder ``out``; return the aggregate files.
 
-    The lines of items have the right answers only if ``with_key`` is True. Raise ``InputError`` for a run without a
-    finished turn.
+    The records of items contain the right answers only if ``with_key`` is True. Raise ``InputError`` for a run without
+    a finished turn.
     """
     graded = grade.grade_runs(benchmark, [run], allow_partial=True)
     tables = all_tables(graded)
