@@ -13,7 +13,7 @@ from chexqa.eval.prompts import conditions
 from chexqa.eval.scoring.grade import Graded, protocol_name
 from chexqa.eval.scoring.intervals import Groups, proportion
 from chexqa.eval.scoring.outcomes import ANSWERED
-from chexqa.eval.scoring.sample import WEIGHT, WHO, ScoredSample, with_clusters
+from chexqa.eval.scoring.sample import WEIGHT, WHO, ScoredSample, own_weight, with_clusters
 
 _SAID = re.compile(r"\banswer\W{0,6}(?:i\s+)?(?:must\s+|would\s+)?abst(?:ain|ention)\w{0,4}\b", re.IGNORECASE)
 _ENDS = ("", "_low", "_high")
@@ -54,7 +54,7 @@ def abstention(study: ScoredSample) -> pl.DataFrame:
     said = pl.col("reply").map_elements(is_abstention, return_dtype=pl.Boolean).fill_null(False)
     rows = rows.with_columns(
         answer.alias("said"), (said & ~pl.col("state").is_in(ANSWERED)).alias("gone"), pl.col("level").fill_null(OTHER),
-        (1.0 / pl.len().over([*WHO, "item_id"])).alias(WEIGHT),
+        own_weight(),
     )  # fmt: skip
     place = ["model", "repeat", "rotation", "item_id"]
     parts = []

@@ -9,7 +9,7 @@ import polars as pl
 from chexqa.eval.prompts import conditions, parser_confidence
 from chexqa.eval.scoring.grade import UNFINISHED, Graded, protocol_name
 from chexqa.eval.scoring.outcomes import ANSWERED
-from chexqa.eval.scoring.sample import WEIGHT, WHO, ScoredSample, with_clusters
+from chexqa.eval.scoring.sample import WHO, ScoredSample, own_weight, with_clusters
 
 # Level of questions that belong to none of the three levels: those on the grid and on places.
 OTHER = "grid and places"
@@ -78,7 +78,7 @@ def _selected(rows: pl.DataFrame, estimate: str, statement: pl.Expr | None = Non
     usual = pl.when(pl.col("confidence").is_null()).then(pl.lit("missing")).otherwise(pl.lit("stated"))
     return rows.select(
         *WHO, pl.lit(estimate).alias("estimate"), pl.col("level").fill_null(OTHER), "item_id", "cluster",
-        (1.0 / pl.len().over([*WHO, "item_id"])).alias(WEIGHT), "correct", "confidence",
+        own_weight(), "correct", "confidence",
         (usual if statement is None else statement).alias("statement"),
     )  # fmt: skip
 

@@ -57,7 +57,8 @@ def steps(graded: Graded) -> list[Step]:
     items = graded.grades["item_id"].n_unique()
     made.append(Step((f"Cases asked: {len(asked):,} (items: {items:,})",), why))
     rows = []
-    for (model, protocol), part in graded.grades.group_by("model", "protocol", maintain_order=True):
+    answers = graded.grades.select("model", "protocol", "state")
+    for (model, protocol), part in answers.group_by("model", "protocol", maintain_order=True):
         states = Counter(part["state"].to_list())
         rest = ", ".join(f"{state.replace('_', ' ')} {count:,}" for state, count in sorted(states.items())
                          if state not in ANSWERED)  # fmt: skip

@@ -75,10 +75,12 @@ def with_clusters(rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
     names = [cluster_id(*person) for person in people.iter_rows()]
     places = {name: place for place, name in enumerate(dict.fromkeys(names))}
     numbered = people.with_columns(pl.Series(CLUSTER, [places[name] for name in names], pl.UInt32))
-    joined = rows.join(numbered, on=columns, how="left", nulls_equal=True, maintain_order="left")
+    # A join of all columns would copy them.
+    own = rows.select(columns).join(numbered, on=columns, how="left", nulls_equal=True, maintain_order="left")
     units = {"patient": "patients", "study": "studies", "picture": "pictures"}
     used = {name.partition(" ")[0] for name in names}
-    return joined, " and ".join(plural for unit, plural in units.items() if unit in used) or "patients"
+    named = " and ".join(plural for unit, plural in units.items() if unit in used)
+    return rows.with_columns(own[CLUSTER]), named or "patients"
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,11 +111,18 @@ def scored_sample(graded: Graded) -> ScoredSample:
     known, unit = with_clusters(graded.grades.drop(LONG))
     size = known["cluster"].n_unique()
     completeness = _completeness(known, graded.allow_partial)
-    settled = known.filter(~pl.col("flags").list.contains(CONTESTED))
-    counted = settled.filter(~pl.col("state").is_in(UNFINISHED)) if graded.allow_partial else settled
-    said = weighed(counted.drop(*_LEFT_OUT)).with_columns(_keyed_yes(graded.benchmark).alias(YES))
+    counts = ~pl.col("flags").list.contains(CONTESTED)
+    if graded.allow_partial:
+        counts &= ~pl.col("state").is_in(UNFINISHED)
+    counted = known.drop(*_LEFT_OUT).filter(known.select(counts).to_series())
+    said = weighed(counted).with_columns(_keyed_yes(graded.benchmark).alias(YES))
     # Tables filter their rows often, which is slow with columns of lists.
     return ScoredSample(graded, Sample(unit, max(size, 1)), said.drop("parsed", "order", "answer"), said, completeness)
+
+
+def own_weight() -> pl.Expr:
+    """Return the weight of a row: 1 / the number of rows with its model, protocol and item."""
+    return (1.0 / pl.len().over([*WHO, "item_id"])).alias(WEIGHT)
 
 
 def weighed(rows: pl.DataFrame) -> pl.DataFrame:
@@ -123,7 +132,7 @@ def weighed(rows: pl.DataFrame) -> pl.DataFrame:
     """
     answered = pl.col("state").is_in(ANSWERED)
     weight = pl.col(WEIGHT)
-    return rows.with_columns((1.0 / pl.len().over([*WHO, "item_id"])).alias(WEIGHT)).with_columns(
+    return rows.with_columns(own_weight()).with_columns(
         (weight * pl.col("correct")).alias(RIGHT),
         (weight * pl.col("chance")).alias(CHANCE),
         (weight * pl.col("prior")).alias(PRIOR),
@@ -179,6 +188,13 @@ class Scores:
     facts: pl.DataFrame
 
 
+# Columns that :func:`scores` reads, besides those of its groups.
+SCORED = (
+    "kind", "finding", "item_id", "scored", "cluster", YES, WEIGHT, RIGHT, CHANCE, PRIOR, ANSWERED_WEIGHT,
+    ANSWERED_CHANCE,
+)  # fmt: skip
+
+
 def scores(study: ScoredSample, rows: pl.DataFrame, by: Sequence[str]) -> Scores:
     """Return accuracies grouped by model, protocol and the columns ``by``, which must include ``kind``.
 
@@ -187,6 +203,7 @@ def scores(study: ScoredSample, rows: pl.DataFrame, by: Sequence[str]) -> Scores
     numbers corrected for chance (see also :func:`strata`).
     """
     to = [*WHO, *by]
+    rows = rows.select(list(dict.fromkeys([*to, *SCORED])))
     groups = Groups(study.sample, rows, to)
     whole = groups.sums(WEIGHT)
     accuracy, of_answered = (proportion(groups.sums(RIGHT), asked) for asked in (whole, groups.sums(ANSWERED_WEIGHT)))

@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from chexqa.eval.scoring.sample import RIGHT, ScoredSample
+from chexqa.eval.scoring.sample import RIGHT, WEIGHT, WHO, ScoredSample
 
 ALL = "all"
 # The parts of the items in which two models are compared, each with its column.
 PARTS = {ALL: None, "level": "level", "kind": "kind", "finding": "finding"}
+_READ = (*WHO, "item_id", "level", "kind", "finding", "cluster", WEIGHT, RIGHT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +40,7 @@ def right_items(study: ScoredSample) -> Iterator[RightItems]:
     whole = study.completeness.filter((pl.col("unfinished") == 0) & pl.col("known"))
     for (protocol,), part in whole.group_by("protocol", maintain_order=True):
         models = part["model"].to_list()
-        rows = study.rows.filter((pl.col("protocol") == protocol) & pl.col("model").is_in(models))
+        rows = study.rows.select(_READ).filter((pl.col("protocol") == protocol) & pl.col("model").is_in(models))
         shared = rows.group_by("item_id", maintain_order=True).agg(pl.col("model").n_unique().alias("models"))
         asked = shared.filter(pl.col("models") == len(models)).select("item_id")
         rows = rows.join(asked, on="item_id", how="semi", maintain_order="left")

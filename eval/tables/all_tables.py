@@ -98,11 +98,10 @@ def tables_of(study: ScoredSample) -> dict[str, pl.DataFrame]:
     with ThreadPoolExecutor(_THREADS) as pool:
         groups = pool.submit(subgroups.subgroups, study)
         compared = pool.submit(model_pairs.compare_models, study)
+        levels = pool.submit(_levels, study)
         rest = {name: pool.submit(make, study) for name, make in _SINGLE.items()}
-        numbers = levels_and_stages.level_numbers(study)
         made = {
-            "levels": levels_and_stages.levels(study, numbers),
-            "drops": levels_and_stages.drops(study, numbers),
+            **levels.result(),
             "subgroups": groups.result(),
             **compared.result()._asdict(),
             "rankings": protocol_pairs.rankings(compared.result().groups),
@@ -121,6 +120,14 @@ def tables_of(study: ScoredSample) -> dict[str, pl.DataFrame]:
         if stress_tables.has_stress(study.graded):
             made |= {"stress": stress_tables.stress(study), "stress_curve": stress_tables.stress_curve(study)}
     return {name: tidy(_with_conditions(study.graded, made[name])) for name in TABLES if name in made}
+
+
+def _levels(study: ScoredSample) -> dict[str, pl.DataFrame]:
+    numbers = levels_and_stages.level_numbers(study)
+    return {
+        "levels": levels_and_stages.levels(study, numbers),
+        "drops": levels_and_stages.drops(study, numbers),
+    }
 
 
 def _with_conditions(graded: Graded, table: pl.DataFrame) -> pl.DataFrame:

@@ -236,6 +236,9 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
+_OF_ITEM = ("item_id", "case_id", "kind", "level", "stage", "finding", "chance", "prior", "flags")
+
+
 def dataset_summary(study: ScoredSample) -> pl.DataFrame:
     """Return a row of facts for each kind of question, and a row for all kinds together.
 
@@ -244,7 +247,8 @@ def dataset_summary(study: ScoredSample) -> pl.DataFrame:
     - ``unstable``: the number of items whose key changes with a little noise in the masks.
     - ``clusters``: the unit of intervals, such as patients.
     """
-    items = study.graded.grades.unique("item_id", keep="first", maintain_order=True).join(
+    asked = study.graded.grades.select(_OF_ITEM).unique("item_id", keep="first", maintain_order=True)
+    items = asked.join(
         study.rows.select("item_id", "cluster").unique(), on="item_id", how="left", maintain_order="left"
     )
     counts = [

@@ -11,7 +11,7 @@ CheXpercept (arXiv 2606.21020).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -23,6 +23,7 @@ from chexqa.eval.place_results.frame_proofs import mask_unproved
 from chexqa.eval.scoring.grade import ROUND, UNFINISHED
 from chexqa.eval.scoring.intervals import Estimates, Floats, Groups, proportion
 from chexqa.eval.scoring.sample import (
+    SCORED,
     WEIGHT,
     WHO,
     ScoredSample,
@@ -61,9 +62,10 @@ def beside(keys: pl.DataFrame, numbers: Mapping[str, Estimates]) -> pl.DataFrame
     return keys.with_columns(columns)
 
 
-def compared(study: ScoredSample) -> pl.DataFrame:
-    """Return the rows that count in the scores of levels; the finding cardiomegaly is left out."""
-    return study.rows.filter(pl.col("level").is_not_null() & (pl.col("finding") != NOT_COMPARED))
+def compared(study: ScoredSample, columns: Sequence[str]) -> pl.DataFrame:
+    """Return ``columns`` of the rows that count in the scores of levels; the finding cardiomegaly is left out."""
+    rows = study.rows.lazy().filter(pl.col("level").is_not_null() & (pl.col("finding") != NOT_COMPARED))
+    return rows.select(columns).collect()
 
 
 LEVEL_NUMBERS = ("accuracy", "corrected", "accuracy_answered", "corrected_answered", "corrected_guessed")
@@ -86,7 +88,8 @@ def levels(study: ScoredSample, numbers: LevelNumbers | None = None) -> pl.DataF
     None, it is computed here.
     """
     found, facts = numbers or level_numbers(study)
-    rows, to = compared(study), [*WHO, "level"]
+    to = [*WHO, "level"]
+    rows = compared(study, [*to, "cluster"])
     means = facts.group_by(to, maintain_order=True).agg(
         pl.len().alias("kinds"), pl.col("items").sum(),
         pl.col("chance", "prior", "prior_corrected", "answered").mean(),
@@ -115,7 +118,7 @@ def level_numbers(study: ScoredSample) -> LevelNumbers:
 
     The levels are followed by the mean of the levels.
     """
-    found = scores(study, compared(study), ["level", "kind"])
+    found = scores(study, compared(study, [*WHO, "level", *SCORED]), ["level", "kind"])
     estimates = (found.accuracy, found.corrected, found.answered, found.answered_corrected, found.guessed_corrected)
     numbers = {}
     for name, entry in zip(LEVEL_NUMBERS, estimates, strict=True):
@@ -192,7 +195,8 @@ def _marks(study: ScoredSample) -> pl.DataFrame:
         item.item_id: len(item.options) - 1 for item in study.benchmark.items if study.benchmark.kinds[item.kind].points
     }
     count = pl.col("item_id").replace_strict(points, default=None, return_dtype=pl.Int64)
-    rows = study.said.with_columns(count.alias("_points")).filter(pl.col("_points").is_not_null())
+    read = study.said.select(*WHO, "kind", WEIGHT, "answer", "parsed", count.alias("_points"))
+    rows = read.filter(pl.col("_points").is_not_null())
     none = pl.concat_list(pl.col("_points") + 1)
     true, named = (pl.col(name).fill_null([]).list.set_difference(none) for name in ("answer", "parsed"))
     weight, hits = pl.col(WEIGHT), named.list.set_intersection(true).list.len()
@@ -203,17 +207,23 @@ def _marks(study: ScoredSample) -> pl.DataFrame:
     )
 
 
+_OF_CASES = (
+    *WHO, *ROUND, "case_id", "cluster", "item_id", "kind", "finding", "path", "stage", "correct", "chance",
+    "chance_joint",
+)  # fmt: skip
+
+
 def whole_cases(study: ScoredSample) -> pl.DataFrame:
     """Return the rows that count in the accuracy of stages.
 
     These rows belong to conversations in which every item is finished and no item is contested.
     """
-    rows = study.rows.filter(pl.col("stage").is_not_null() & pl.col("path").is_not_null())
+    rows = study.rows.select(_OF_CASES).filter(pl.col("stage").is_not_null() & pl.col("path").is_not_null())
     doubtful = pl.col("flags").list.contains(CONTESTED)
     if study.graded.allow_partial:
         doubtful |= pl.col("state").is_in(UNFINISHED)
-    broken = study.graded.grades.filter(pl.col("stage").is_not_null() & doubtful)
-    return rows.join(broken.select(rounds(study)).unique(), on=rounds(study), how="anti", maintain_order="left")
+    broken = study.graded.grades.lazy().filter(pl.col("stage").is_not_null() & doubtful).select(rounds(study)).collect()
+    return rows.join(broken.unique(), on=rounds(study), how="anti", maintain_order="left")
 
 
 def case_stages(rows: pl.DataFrame) -> pl.DataFrame:

@@ -28,7 +28,7 @@ from scipy import sparse
 
 from chexqa.contract.kinds import LEVELS
 from chexqa.eval.scoring.intervals import Estimates, Floats, Groups, Ints, Sample, corrected
-from chexqa.eval.scoring.sample import CHANCE, RIGHT, STRATUM, WEIGHT, WHO, ScoredSample, strata
+from chexqa.eval.scoring.sample import CHANCE, RIGHT, STRATUM, WEIGHT, WHO, YES, ScoredSample, strata
 from chexqa.eval.scoring.significance import ALPHA, detectable, letters, sign_flips
 from chexqa.eval.tables.asked_items import is_stopped, item_sets
 from chexqa.eval.tables.grid import rows_of
@@ -120,7 +120,8 @@ def score_rows(study: ScoredSample) -> pl.DataFrame:
     The components of a level are its kinds of question; :func:`chexqa.eval.scoring.sample.strata` makes their strata.
     The components of the grid's hit rate are findings. Only levels are corrected for chance.
     """
-    level = strata(compared(study).filter(pl.col("scored")), WHO).with_columns(
+    names = [*WHO, "item_id", "level", "kind", "finding", "scored", "cluster", YES, WEIGHT, RIGHT, CHANCE]
+    level = strata(compared(study, names).filter(pl.col("scored")), WHO).with_columns(
         score=pl.col("level"), part=pl.col("kind"), stratum=pl.col(STRATUM)
     )
     grid = rows_of(study).with_columns(score=pl.lit(GRID_SCORE), part=pl.col("finding"), stratum=pl.lit(""))

@@ -29,14 +29,15 @@ from chexqa.eval.scoring.sample import (
     STRATUM,
     WEIGHT,
     WHO,
+    YES,
     ScoredSample,
     contrasts,
     mask_incomplete,
     mean_by,
     ordered,
+    own_weight,
     rounds,
     strata,
-    weighed,
 )
 from chexqa.eval.tables.asked_items import item_sets
 from chexqa.eval.tables.levels_and_stages import beside, compared
@@ -61,12 +62,16 @@ _MIRROR = {"right": "left", "left": "right"}
 Meanings = Mapping[str, tuple[str, ...]]
 
 
+_READ = ("item_id", "level", "kind", "finding", "scored", "cluster", YES, WEIGHT, RIGHT, CHANCE)
+
+
 def level_scores(study: ScoredSample, rows: pl.DataFrame, by: Sequence[str]) -> tuple[pl.DataFrame, Estimates]:
     """Return scores of levels (corrected for chance) and of the grid (hit rate, mean of findings), grouped by ``by``.
 
     ``rows`` are rows of the study. The returned groups have the columns in ``by`` and the column ``score``.
     """
-    level = compared(study).select("item_id").unique()
+    level = compared(study, ["item_id"]).unique()
+    rows = rows.select(list(dict.fromkeys([*by, *_READ])))
     scored = rows.join(level, on="item_id", how="semi", maintain_order="left").filter(pl.col("scored"))
     named = strata(scored, by).with_columns(pl.col("level").alias("score"), pl.col("kind").alias("part"))
     grid = rows.filter(pl.col("kind") == GRID_CELL).with_columns(
@@ -88,7 +93,9 @@ def without_radiograph(study: ScoredSample) -> pl.DataFrame:
     radiograph is not above chance. Runs that asked different items are not compared.
     """
     keys, scores = level_scores(study, study.rows, WHO)
-    asked = item_sets(study.rows.with_columns(score=pl.coalesce("level", pl.lit(GRID_SCORE))), [*WHO, "score"])
+    asked = item_sets(
+        study.rows.select(*WHO, "item_id", score=pl.coalesce("level", pl.lit(GRID_SCORE))), [*WHO, "score"]
+    )
     place = {row: number for number, row in enumerate(keys.rows())}
     rows, pairs = [], []
     for model, protocol, score in keys.rows():
@@ -146,11 +153,12 @@ def positions(study: ScoredSample) -> pl.DataFrame:
     (shares), ``bias`` (``chosen`` minus ``key_share``), ``unfinished``. The grid is left out.
     """
     single = [kind for kind, about in study.benchmark.kinds.items() if about.form.name == "single"]
-    rows = study.said.filter(pl.col("kind").is_in(single) & (pl.col("parsed").list.len() == 1))
-    rows = _displayed(_displayed(weighed(rows), "parsed", "_chosen"), "answer", "_key")
+    read = study.said.select(*WHO, "kind", "item_id", "cluster", "parsed", "order", "answer")
+    rows = read.filter(pl.col("kind").is_in(single) & (pl.col("parsed").list.len() == 1))
+    rows = _displayed(_displayed(rows.with_columns(own_weight()), "parsed", "_chosen"), "answer", "_key")
     places = rows.group_by("kind").agg(pl.max_horizontal(pl.col("_chosen").max(), pl.col("_key").max()).alias("most"))
     every = places.select("kind", pl.int_ranges(1, pl.col("most") + 1).alias("position")).explode("position")
-    crossed = rows.select(*WHO, "kind", "item_id", "cluster", WEIGHT, "_chosen", "_key").join(every, on="kind")
+    crossed = rows.select(*WHO, "kind", "cluster", WEIGHT, "_chosen", "_key").join(every, on="kind")
     groups = Groups(study.sample, crossed, [*WHO, "kind", "position"])
     whole = groups.sums(WEIGHT)
     numbers = {
@@ -230,9 +238,10 @@ def contradictions(study: ScoredSample) -> pl.DataFrame:
     ``contradictions, share, unfinished``.
     """
     meanings = option_meanings(study)
-    rows = study.said.filter(pl.col("kind").is_in(_USED) & pl.col("state").is_in(ANSWERED))
-    found: list[tuple[Any, ...]] = []
     keys = [*rounds(study), "cluster"]
+    read = study.said.select(*keys, "kind", "item_id", "parsed", "state")
+    rows = read.filter(pl.col("kind").is_in(_USED) & pl.col("state").is_in(ANSWERED))
+    found: list[tuple[Any, ...]] = []
     grouped = rows.group_by(keys, maintain_order=True).agg("kind", "item_id", "parsed")
     for *key, kinds, item_ids, answers in grouped.iter_rows():
         said = {kind: (item_id, answer) for kind, item_id, answer in zip(kinds, item_ids, answers, strict=True)}
@@ -314,11 +323,12 @@ def mirrored(study: ScoredSample) -> pl.DataFrame:
     """
     meanings = option_meanings(study)
     keys = _swapped(study, meanings)
-    rows = study.said.join(keys, on="item_id", how="inner", maintain_order="left")
+    read = study.said.select(*WHO, "kind", "item_id", "cluster", "parsed", "correct")
+    rows = read.join(keys, on="item_id", how="inner", maintain_order="left")
     hit = pl.when(pl.col("kind") == GRID_CELL).then(
         (pl.col("parsed").list.len() == 1) & pl.col("_swapped").list.contains(pl.col("parsed").list.first())
     ).otherwise(pl.col("parsed") == pl.col("_swapped"))  # fmt: skip
-    rows = weighed(rows).with_columns(hit.fill_null(False).alias("_mirrored"))
+    rows = rows.with_columns(own_weight(), hit.fill_null(False).alias("_mirrored"))
     groups = Groups(study.sample, rows, [*WHO, "kind"])
     whole = groups.sums(WEIGHT)
     accuracy = proportion(groups.sums(pl.col(WEIGHT) * pl.col("correct")), whole)

@@ -80,7 +80,6 @@ def _rows(study: ScoredSample) -> pl.DataFrame:
 
     The column ``kind`` names the parts that a score averages over: kinds, or findings for the grid.
     """
-    level = study.rows.filter(pl.col("level").is_not_null()).with_columns(pl.col("level").alias("score"))
     grid = rows_of(study).with_columns(
         pl.lit(GRID_SCORE).alias("score"),
         pl.col("finding").alias("kind"),
@@ -90,7 +89,8 @@ def _rows(study: ScoredSample) -> pl.DataFrame:
     )
     names = [*WHO, "score", "kind", "case_id", "item_id", "finding", "cluster", "sex", "age", "view", WEIGHT, RIGHT,
              CHANCE, YES, "scored"]  # fmt: skip
-    rows = pl.concat([level.select(names), grid.select(names)])
+    level = study.rows.lazy().filter(pl.col("level").is_not_null()).with_columns(score=pl.col("level")).select(names)
+    rows = pl.concat([level.collect(), grid.select(names)])
     return rows.with_columns(_age_band().alias("age")).join(_thirds(study), on=_CASE, how="left", maintain_order="left")
 
 
@@ -107,7 +107,8 @@ def _thirds(study: ScoredSample) -> pl.DataFrame:
     """Return, for each measured size, the third to which a case belongs among the cases of its finding."""
     sizes = {"lesion size": "lesion_share", "edit depth": "edit_depth"}
     positive = pl.when(pl.col("lesion_share") > 0).then(pl.col("lesion_share"))
-    cases = study.rows.unique(_CASE, keep="first", maintain_order=True).with_columns(positive)
+    sized = study.rows.select(*_CASE, *sizes.values())
+    cases = sized.unique(_CASE, keep="first", maintain_order=True).with_columns(positive)
     named = [_third(pl.col(column)).alias(name) for name, column in sizes.items()]
     return cases.select(*_CASE, *named)
 

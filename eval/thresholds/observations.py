@@ -30,7 +30,8 @@ def observations(study: ScoredSample) -> pl.DataFrame:
     Outlines with several errors are left out of the task :data:`CONTOUR`.
     """
     units = list(_units(study.benchmark))
-    rows = study.said.filter(pl.col("state").is_in(ANSWERED)).join(
+    read = study.said.select(*WHO, "item_id", "case_id", "cluster", "state", "parsed")
+    rows = read.filter(pl.col("state").is_in(ANSWERED)).join(
         pl.DataFrame(units, schema=_UNIT, orient="row"), on="item_id", how="inner", maintain_order="left"
     )
     chosen = pl.col("parsed").list.contains(pl.col("option")).fill_null(False)
