@@ -16,7 +16,7 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import count
@@ -48,11 +48,14 @@ FILTERS = (
     "state=wrong&model=sim-05",
 )
 
+_HEAD = 64  # bytes; a PNG's width and height are among them
+
 
 def copies(source: Benchmark, wanted: int, folder: Path) -> Benchmark:
     """Return a benchmark of copies of ``source``'s cases; it has just enough cases for ``wanted`` items.
 
-    The first copy of each case keeps its id. The thumbnails are written into ``folder``.
+    The first copy of each case keeps its id. The thumbnails are written into ``folder``, and so are the
+    heads of the pictures of questions on places: a report reads the sizes of these pictures.
     """
     assert source.answers is not None
     assert source.cases is not None
@@ -79,13 +82,18 @@ def _own(name: str, number: int) -> str:
     return f"{name}-{number}" if number else name
 
 
+def _write_new(path: Path, content: Callable[[], bytes]) -> None:
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content())
+
+
 def _copied(item: Item, number: int, source: Benchmark, folder: Path) -> Item:
     def image(path: str) -> str:
         copy = image_path(sha256(f"{path} {number}".encode())) if number else path
-        thumb = folder / thumb_path(copy)
-        if not thumb.exists():
-            thumb.parent.mkdir(parents=True, exist_ok=True)
-            thumb.write_bytes(source.thumb_bytes(path))
+        _write_new(folder / thumb_path(copy), lambda: source.thumb_bytes(path))
+        if item.form.is_place:
+            _write_new(folder / copy, lambda: (source.folder / path).read_bytes()[:_HEAD])
         return copy
 
     def pictures(given: tuple[Picture, ...]) -> tuple[Picture, ...]:

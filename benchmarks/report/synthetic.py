@@ -9,6 +9,7 @@ import numpy as np
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.findings import CHEXPERCEPT_FINDINGS
+from chexqa.contract.forms import SOMEWHERE
 from chexqa.contract.items import PATH_STAGES, Answer, CaseKey, Item, Option, Picture
 from chexqa.contract.kinds import KINDS
 from chexqa.contract.read_run import Run, Turn
@@ -95,7 +96,8 @@ def _right(item: Item, path: Any, last: int, random: np.random.Generator) -> tup
 def run(bench: Benchmark, models: int = 14, protocol: str = "end_to_end", seed: int = 1) -> Run:
     """Return a run of ``models`` models, of which sim-01 has the highest skill.
 
-    A model knows the answer to an item with a probability equal to its skill, and otherwise guesses.
+    A model knows the answer to an item with a probability equal to its skill, and otherwise guesses. It always guesses
+    the coordinates of a place.
     """
     random = np.random.default_rng(seed)
     assert bench.answers is not None
@@ -106,7 +108,7 @@ def run(bench: Benchmark, models: int = 14, protocol: str = "end_to_end", seed: 
             answer = bench.answers[item.item_id].answer
             knows = random.random() < skill
             said = (answer[:1] if item.kind == "grid_cell" else answer) if knows else _guess(item, random)
-            turns.append(turn(name(number), protocol, item, said))
+            turns.append(turn(name(number), protocol, item, said, _place(item, said, random)))
     about = {
         "protocol": protocol, "blind": False, "seed": seed, **_ONCE,
         "models": {name(number): dict(_MODEL) for number in range(models)},
@@ -126,10 +128,20 @@ def _guess(item: Item, random: np.random.Generator) -> tuple[int, ...]:
     return tuple(int(n) + 1 for n in np.flatnonzero(random.random(last - 1) < 0.5)) or (last,)
 
 
-def turn(model: str, protocol: str, item: Item, said: tuple[int, ...]) -> Turn:
+def _place(item: Item, said: tuple[int, ...], random: np.random.Generator) -> tuple[tuple[float, ...], ...] | None:
+    if not item.form.is_place:
+        return None
+    points = {"point": 1, "outline": 3}.get(item.form.name, 2)
+    return (tuple(random.integers(100, 900, 2 * points).astype(float).tolist()),) if SOMEWHERE in said else ()
+
+
+def turn(
+    model: str, protocol: str, item: Item, said: tuple[int, ...], place: tuple[tuple[float, ...], ...] | None = None
+) -> Turn:
     return Turn(
         model=model, protocol=protocol, case_id=item.case_id, item_id=item.item_id, repeat=0, rotation=0, blind=False,
         attempts=1, state="answered", parsed=said, raw="Answer: " + ", ".join(map(str, said)), finish_reason="stop",
         usage={"input_tokens": 900, "output_tokens": 40}, cost_usd=0.001, latency_s=1.0, provider_model=None,
         request_hash="0" * 64, image_hashes=(), started="2026-01-01T00:00:00Z", error=None,
+        place=place,
     )  # fmt: skip
