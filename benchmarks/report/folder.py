@@ -9,7 +9,6 @@ with ``python benchmarks/report/folder.py BENCH [--items N] [--models N] [--work
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import os
 import resource
 import statistics
@@ -147,31 +146,50 @@ def _milliseconds(page: Any, where: str, laid_out: str) -> float:
 
 
 class Memory:
-    """Memory of this process and its workers, in MB, measured every 50 ms; pages of libraries count once."""
+    """Memory of this process and all processes that it started, in MB, measured every 50 ms.
+
+    ``peak`` counts the pages of libraries once; they are the only pages that the processes share. ``resident_peak``
+    counts them in every process, as a sum of the processes' resident memory does.
+    """
 
     def __init__(self) -> None:
-        self.peak = 0.0
+        self.peak = self.resident_peak = 0.0
         threading.Thread(target=self._watch, daemon=True).start()
 
-    def now(self) -> float:
-        """Return the memory that is in use now."""
-        pages, _ = _pages("self")
-        for child in multiprocessing.active_children():
-            with suppress(FileNotFoundError, ProcessLookupError):
-                resident, shared = _pages(str(child.pid))
-                pages += resident - shared
-        return pages * resource.getpagesize() / 1e6
+    def now(self) -> tuple[float, float]:
+        """Return the memory that is in use now, with pages of libraries counted once and in every process."""
+        own, _ = _pages("self")
+        started = list(map(_pages, _started()))
+        once = own + sum(resident - shared for resident, shared in started)
+        every = own + sum(resident for resident, _ in started)
+        return once * resource.getpagesize() / 1e6, every * resource.getpagesize() / 1e6
 
     def _watch(self) -> None:
         while True:
-            self.peak = max(self.peak, self.now())
+            once, every = self.now()
+            self.peak, self.resident_peak = max(self.peak, once), max(self.resident_peak, every)
             time.sleep(0.05)
 
 
+def _started() -> Iterator[str]:
+    """Yield the numbers of the processes that this process started, with multiprocessing's own.
+
+    A process whose program has not begun is left out: it has the memory and the command line of this process.
+    """
+    own = Path("/proc/self/cmdline").read_bytes()
+    for file in Path("/proc/self/task").glob("*/children"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            for number in file.read_text(encoding="ascii").split():
+                if Path(f"/proc/{number}/cmdline").read_bytes() != own:
+                    yield number
+
+
 def _pages(process: str) -> tuple[int, int]:
-    """Return the number of resident pages of a process, and how many of them other processes may share."""
-    _, resident, shared, *_ = Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()
-    return int(resident), int(shared)
+    """Return the number of resident pages of a process, and how many of them are of files, such as libraries."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        _, resident, shared, *_ = Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()
+        return int(resident), int(shared)
+    return 0, 0
 
 
 def processor_seconds() -> float:
@@ -220,7 +238,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         bench = copies(benchmark.load(given.bench), given.items, Path(scratch) / "bench")
         run = synthetic.run(bench, given.models)
-        print(f"{given.models} models x {len(bench.items):,} items; {memory.now():,.0f} MB are items and turns")
+        print(f"{given.models} models x {len(bench.items):,} items; {memory.now()[0]:,.0f} MB are items and turns")
         out, clock = given.out or Path(scratch) / "report", Clock()
         with clock.part("grades, and all files made and written"):
             with clock.part("grades"):
@@ -229,7 +247,7 @@ def main() -> None:
             clock.watch(all_tables, "all_tables")
             clock.watch(build, "page_files")
             build.write_report([group], out, workers=given.workers)
-        print(f"peak memory: {memory.peak:,.0f} MB")
+        print(f"peak memory: {memory.peak:,.0f} MB ({memory.resident_peak:,.0f} MB with libraries in every process)")
         sizes = {str(path.relative_to(out)): path.stat().st_size for path in out.rglob("*") if path.is_file()}
         parts = {name: sum(size for path, size in sizes.items() if path.startswith(name)) for name in PARTS}
         print(f"{len(sizes)} files, {sum(sizes.values()) / 1e6:.1f} MB:", end=" ")

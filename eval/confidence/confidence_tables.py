@@ -40,12 +40,28 @@ CURVE: dict[str, Any] = {
 }  # fmt: skip
 
 
-def confidence(study: ScoredSample) -> pl.DataFrame:
-    """Return a row (:data:`SUMMARY`) for each model, protocol, estimate and level, and for all levels together."""
-    rows = _with_all(study)
+def confidences(study: ScoredSample) -> dict[str, pl.DataFrame]:
+    """Return three tables, keyed by name.
+
+    - ``confidence``: a row (:data:`SUMMARY`) for each model, protocol, estimate and level, and for all levels
+      together.
+    - ``confidence_bins``: a row (:data:`BIN`) for each bin of confidence that has answers.
+    - ``confidence_curve``: a row (:data:`CURVE`) for each distinct confidence: the share of answers with at least this
+      confidence, and the share of these answers that is wrong.
+    """
+    answers = answers_with_confidence(study)
+    rows = pl.concat([answers, answers.with_columns(pl.lit(ALL).alias("level"))])
+    stated = rows.filter(pl.col("confidence").is_not_null())
+    return {
+        "confidence": _summary(study, rows, stated),
+        "confidence_bins": in_order(_each(stated, _bin_rows, BIN)),
+        "confidence_curve": in_order(_each(stated, _curve_rows, CURVE)),
+    }
+
+
+def _summary(study: ScoredSample, rows: pl.DataFrame, stated: pl.DataFrame) -> pl.DataFrame:
     if not rows.height:
         return pl.DataFrame(schema=SUMMARY)
-    stated = rows.filter(pl.col("confidence").is_not_null())
     by = _GROUP
     groups = Groups(study.sample, stated, by)
     whole, gap = groups.sums(WEIGHT), pl.col("confidence") - pl.col("correct").cast(pl.Float64)
@@ -66,32 +82,10 @@ def confidence(study: ScoredSample) -> pl.DataFrame:
     return in_order(made.select(pl.col(name).cast(kind) for name, kind in SUMMARY.items()))
 
 
-def confidence_bins(study: ScoredSample) -> pl.DataFrame:
-    """Return a row (:data:`BIN`) for each bin of confidence that has answers."""
-    return in_order(_each(_stated(study), _bin_rows, BIN))
-
-
-def confidence_curve(study: ScoredSample) -> pl.DataFrame:
-    """Return a row (:data:`CURVE`) for each distinct confidence: the share of answers with at least this confidence,
-    and the share of these answers that is wrong.
-    """
-    return in_order(_each(_stated(study), _curve_rows, CURVE))
-
-
 _MEASURES = {name: kind for name, kind in SUMMARY.items() if name in (
     *_GROUP, "reliability", "resolution", "uncertainty", "ece", "ece_by_chance", "auroc", "auroc_low",
     "auroc_high", "risk_area", "handed_over", "errors_kept",
 )}  # fmt: skip
-
-
-def _with_all(study: ScoredSample) -> pl.DataFrame:
-    """Return the answers of each level, and all answers again under the level :data:`ALL`."""
-    rows = answers_with_confidence(study)
-    return pl.concat([rows, rows.with_columns(pl.lit(ALL).alias("level"))])
-
-
-def _stated(study: ScoredSample) -> pl.DataFrame:
-    return _with_all(study).filter(pl.col("confidence").is_not_null())
 
 
 def _columns(group: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

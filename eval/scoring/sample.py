@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import starmap
 
 import numpy as np
 import numpy.typing as npt
@@ -204,32 +205,36 @@ def scores(study: ScoredSample, rows: pl.DataFrame, by: Sequence[str]) -> Scores
     """
     to = [*WHO, *by]
     rows = rows.select(list(dict.fromkeys([*to, *SCORED])))
+    counted = strata(rows.filter(pl.col("scored")), to)  # the other items have only one possible answer
+    facts = _facts(rows, counted, to)
     groups = Groups(study.sample, rows, to)
     whole = groups.sums(WEIGHT)
     accuracy, of_answered = (proportion(groups.sums(RIGHT), asked) for asked in (whole, groups.sums(ANSWERED_WEIGHT)))
-    counted = strata(rows.filter(pl.col("scored")), to)  # the other items have only one possible answer
     cells = Groups(study.sample, counted, [*to, STRATUM])
     right, chance, asked = cells.sums(RIGHT), cells.sums(CHANCE), cells.sums(WEIGHT)
     omitted = pl.col(CHANCE) - pl.col(ANSWERED_CHANCE)
-    parts = (
-        corrected(right, chance, asked),
-        corrected(right, cells.sums(ANSWERED_CHANCE), cells.sums(ANSWERED_WEIGHT)),
-        corrected(cells.sums(pl.col(RIGHT) + omitted), chance, asked),
+    corrections = (
+        (right, chance, asked),
+        (right, cells.sums(ANSWERED_CHANCE), cells.sums(ANSWERED_WEIGHT)),
+        (cells.sums(pl.col(RIGHT) + omitted), chance, asked),
     )
-    means = [part.combine(onto(groups.keys, cells.keys, ~np.isnan(part.value))) for part in parts]
-    excess = counted.group_by([*to, STRATUM]).agg(_excess(pl.col(PRIOR)).alias("prior_corrected"))
-    facts = (
-        rows.group_by(to, maintain_order=True)
-        .agg(
-            pl.col("item_id").n_unique().alias("items"),
-            pl.col("cluster").n_unique().alias("patients"),
-            (pl.col(ANSWERED_WEIGHT).sum() / pl.col(WEIGHT).sum()).alias("answered"),
-            (pl.col(CHANCE).sum() / pl.col(WEIGHT).sum()).alias("chance"),
-            (pl.col(PRIOR).sum() / pl.col(WEIGHT).sum()).alias("prior"),
-        )
-        .join(excess.group_by(to).agg(pl.col("prior_corrected").mean()), on=to, how="left", maintain_order="left")
-    )
+    means = [part.combine(onto(groups.keys, cells.keys, ~np.isnan(part.value)))
+             for part in starmap(corrected, corrections)]  # fmt: skip
     return Scores(groups.keys, whole, accuracy, means[0], of_answered, means[1], means[2], facts)
+
+
+def _facts(rows: pl.DataFrame, counted: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Return the facts of :class:`Scores`; ``counted`` has the rows that count in corrected scores."""
+    excess = counted.group_by([*by, STRATUM]).agg(_excess(pl.col(PRIOR)).alias("prior_corrected"))
+    facts = rows.group_by(by, maintain_order=True).agg(
+        pl.col("item_id").n_unique().alias("items"),
+        pl.col("cluster").n_unique().alias("patients"),
+        (pl.col(ANSWERED_WEIGHT).sum() / pl.col(WEIGHT).sum()).alias("answered"),
+        (pl.col(CHANCE).sum() / pl.col(WEIGHT).sum()).alias("chance"),
+        (pl.col(PRIOR).sum() / pl.col(WEIGHT).sum()).alias("prior"),
+    )
+    means = excess.group_by(by).agg(pl.col("prior_corrected").mean())
+    return facts.join(means, on=by, how="left", maintain_order="left")
 
 
 def onto(keys: pl.DataFrame, cells: pl.DataFrame, known: npt.NDArray[np.bool_]) -> sparse.csr_matrix:

@@ -40,12 +40,18 @@ def sign_flips(parts: Floats, weights: sparse.csr_matrix, draws: int = DRAWS, se
     reached = np.zeros(weights.shape[0], np.int64)
     for start in range(0, draws, _AT_ONCE):
         count = min(_AT_ONCE, draws - start)
-        bits = np.unpackbits(random.integers(0, 256, (count, (clusters + 7) // 8), np.uint8), axis=1, count=clusters)
-        signs = bits.astype(np.float32)
-        signs *= 2
-        signs -= 1
-        reached += (np.abs((signs @ small) @ across) >= observed - slack).sum(axis=0)
+        sums = _signs(random, count, clusters) @ small
+        reached += (np.abs(sums @ across) >= observed - slack).sum(axis=0)
     return (1 + reached) / (1 + draws)
+
+
+def _signs(random: np.random.Generator, count: int, clusters: int) -> Floats:
+    """Draw a sign, 1 or -1, for each cluster in each of ``count`` draws."""
+    bits = np.unpackbits(random.integers(0, 256, (count, (clusters + 7) // 8), np.uint8), axis=1, count=clusters)
+    signs = bits.astype(np.float32)
+    signs *= 2
+    signs -= 1
+    return signs
 
 
 def exchange_labels(

@@ -99,9 +99,11 @@ def tables_of(study: ScoredSample) -> dict[str, pl.DataFrame]:
         groups = pool.submit(subgroups.subgroups, study)
         compared = pool.submit(model_pairs.compare_models, study)
         levels = pool.submit(_levels, study)
+        confident = pool.submit(confidence_tables.confidences, study)
         rest = {name: pool.submit(make, study) for name, make in _SINGLE.items()}
         made = {
             **levels.result(),
+            **confident.result(),
             "subgroups": groups.result(),
             **compared.result()._asdict(),
             "rankings": protocol_pairs.rankings(compared.result().groups),
@@ -171,9 +173,6 @@ _SINGLE: dict[str, Callable[[ScoredSample], pl.DataFrame]] = {
     "without_radiograph": robustness_and_contradictions.without_radiograph,
     "rotations": robustness_and_contradictions.rotations,
     "positions": robustness_and_contradictions.positions,
-    "confidence": confidence_tables.confidence,
-    "confidence_bins": confidence_tables.confidence_bins,
-    "confidence_curve": confidence_tables.confidence_curve,
     "abstention": abstention.abstention,
     "agreement": robustness_and_contradictions.agreement,
     "contradictions": robustness_and_contradictions.contradictions,

@@ -254,17 +254,23 @@ def tests(matrix: ScoreMatrix, domains: Mapping[str, str], margin: float) -> pl.
     family = pl.when(~inside | baseline).then(pl.lit(EXPLORATORY)).when(reader).then(pl.lit(READERS)).otherwise(
         pl.lit(CONFIRMATORY)
     )  # fmt: skip
-    differences = matrix.values.combine(weighting)
-    return beside(keys, {"difference": differences}).with_columns(
+    made = _differences(matrix.values, keys, weighting, margin).with_columns(
         pl.Series("p", sign_flips(matrix.cluster_parts, weighting) if rows else [], _NUMBER),
         pl.lit(None, _NUMBER).alias("p_holm"),
         family.alias("family"),
         pl.lit(None, pl.Boolean).alias("differ"),
         pl.lit(margin).alias("margin"),
-        pl.Series("p_alike", differences.p_alike(margin), _NUMBER).fill_nan(None),
         pl.lit(None, _NUMBER).alias("p_alike_holm"),
         pl.lit(None, _TEXT).alias("verdict"),
     )
+    return made.select(list(_KEYS | _TESTED))
+
+
+def _differences(values: Estimates, keys: pl.DataFrame, weighting: sparse.csr_matrix, margin: float) -> pl.DataFrame:
+    """Return ``keys`` with the differences, their intervals and ``p_alike``."""
+    differences = values.combine(weighting)
+    p_alike = pl.Series("p_alike", differences.p_alike(margin), _NUMBER).fill_nan(None)
+    return beside(keys, {"difference": differences}).with_columns(p_alike)
 
 
 def _sides(models: list[str], domains: Mapping[str, str]) -> tuple[list[int], list[int]] | None:

@@ -45,7 +45,7 @@ DIMENSIONS: dict[str, tuple[str, ...]] = {
 }
 _CASE = ["case_id", "finding"]
 # Number of models kept in memory at once: sums by group, finding, kind and cluster are a report's largest arrays.
-_AT_ONCE = 5
+_AT_ONCE = 3
 
 
 def subgroups(study: ScoredSample) -> pl.DataFrame:

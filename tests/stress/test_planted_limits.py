@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from planted_limits import SIX, by_model, handmade, study
 
-from chexqa.eval.confidence.confidence_tables import ALL, confidence
+from chexqa.eval.confidence.confidence_tables import ALL, confidences
 from chexqa.eval.scoring.sample import scored_sample
 from chexqa.eval.thresholds.stress_tables import stress
 from chexqa.eval.thresholds.threshold_table import thresholds
@@ -17,7 +17,7 @@ from chexqa.eval.thresholds.threshold_table import thresholds
 def test_what_is_planted_is_found(tmp_path: Path) -> None:
     graded, planted = study(handmade(tmp_path), SIX, 1)
     sample = scored_sample(graded)
-    depths, sure = by_model(thresholds(sample), "seen_in"), by_model(confidence(sample), "level")
+    depths, sure = by_model(thresholds(sample), "seen_in"), by_model(confidences(sample)["confidence"], "level")
     changed = by_model(stress(sample), "stress")
     missed = 0
     for model in SIX:
