@@ -30,7 +30,7 @@ def answers_with_confidence(study: ScoredSample) -> pl.DataFrame:
     (0 to 1, null if there is none), ``statement`` (a state of ``chexqa.eval.prompts.parser_confidence``), and the
     weight of a row. An item that was asked several times can have several rows for an estimate; their weights sum to 1.
     """
-    rows = with_clusters(study.graded.grades.select(_READ))[0]
+    rows = with_clusters(study.graded.grades.select(_READ))[0].drop("patient_id", "study_id", "picture")
     rows = rows.join(study.rows.select(*WHO, "item_id").unique(), on=[*WHO, "item_id"], how="semi")
     answered = rows.filter(pl.col("state").is_in(ANSWERED))
     return pl.concat([

@@ -99,15 +99,15 @@ def tables_of(study: ScoredSample) -> dict[str, pl.DataFrame]:
         groups = pool.submit(subgroups.subgroups, study)
         compared = pool.submit(model_pairs.compare_models, study)
         levels = pool.submit(_levels, study)
-        confident = pool.submit(confidence_tables.confidences, study)
         rest = {name: pool.submit(make, study) for name, make in _SINGLE.items()}
+        confident = pool.submit(confidence_tables.confidences, study)
         made = {
             **levels.result(),
-            **confident.result(),
             "subgroups": groups.result(),
             **compared.result()._asdict(),
             "rankings": protocol_pairs.rankings(compared.result().groups),
             **{name: table.result() for name, table in rest.items()},
+            **confident.result(),
         }
         if place_rows.place_kinds(study):
             made |= {"places": place_table.places(study), "place_frames": frame_proofs.frame_proofs(study)}

@@ -214,9 +214,8 @@ def compare_models(study: ScoredSample) -> Comparison:
     tested = pl.concat([pl.DataFrame(schema=_KEYS | _TESTED), *(tests(one, domains, margin) for one in found)])
     tested = _corrected(tested)
     pairs = tested.filter(pl.col("model_a").is_not_null()).drop("medical", "general")
-    exchanged = [p for one in found for p in exchanges(one, domains)]
     contrast = tested.filter(pl.col("medical").is_not_null()).drop("model_a", "model_b").with_columns(
-        pl.Series("p_labels", exchanged, _NUMBER)
+        pl.Series("p_labels", [p for one in found for p in exchanges(one, domains)], _NUMBER)
     )  # fmt: skip
     family = tested.filter(pl.col("family") == CONFIRMATORY).height
     groups = [_groups(matrix, pairs.filter(pl.col("protocol") == matrix.protocol)) for matrix in found]
