@@ -68,7 +68,7 @@ class LocalContrastiveMaps:
                 scores = pair_score(whole, texts, self.scale)
                 if not self._attention:
                     return normalize(regions, dim=-1) @ texts[0], scores
-                return word_attention(regions, self._text.words(finding), self._temperature), scores
+                return word_attention(regions, *self._text.words(finding), self._temperature), scores
 
             return collected(of, fits, findings)
 
@@ -100,16 +100,19 @@ class ConvolutionalTrunk:
         return found[0], found[1]
 
 
-def word_attention(regions: Any, words: Any, temperature: float) -> Any:
+def word_attention(regions: Any, begin: Any, words: Any, temperature: float) -> Any:
     """Return the mean over words of each word's attention to the regions, ``(N, h, w)``.
 
-    ``regions`` is ``(N, h, w, D)`` and ``words`` is ``(T, D)``. At each region, the similarities of all words are first
-    turned into shares (softmax over words). These shares, multiplied by ``temperature``, then go through a softmax over
-    regions.
+    ``regions`` is ``(N, h, w, D)``, ``begin`` is ``(1, D)`` and ``words`` is ``(T, D)``. At each region, the
+    similarities of the beginning and of all words are first turned into shares (softmax), as in GLoRIA: without the
+    beginning, the share of a single word would be 1 everywhere. The shares of the words, multiplied by ``temperature``,
+    then go through a softmax over regions.
     """
+    import torch
+
     count, height, width, _ = regions.shape
-    similarity = regions.reshape(count, height * width, -1) @ words.T
-    attention = (temperature * similarity.softmax(dim=2)).softmax(dim=1)
+    similarity = regions.reshape(count, height * width, -1) @ torch.cat([begin, words]).T
+    attention = (temperature * similarity.softmax(dim=2)[:, :, 1:]).softmax(dim=1)
     return attention.mean(dim=2).reshape(count, height, width)
 
 

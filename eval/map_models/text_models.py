@@ -48,10 +48,13 @@ class TextModel:
         given = config.get("text") or {}
         self._layers, self._pool = given.get("layers", 1), given.get("pool", "mean")
 
-    def words(self, sentence: str) -> Any:
-        """Return the embeddings of a sentence's words ``(T, D)``, without the special tokens."""
+    def words(self, sentence: str) -> tuple[Any, Any]:
+        """Return the embeddings of a sentence's first token ``(1, D)`` and of its words ``(T, D)``.
+
+        The first token marks the sentence's beginning. The words are all tokens but the special ones.
+        """
         states, kept = self._states([sentence])
-        return self._projected(states[0][kept[0]])
+        return self._projected(states[0, :1]), self._projected(states[0][kept[0]])
 
     def sentences(self, sentences: Sequence[str]) -> Any:
         """Return the embeddings of sentences ``(len(sentences), D)``."""

@@ -227,25 +227,27 @@ def test_recording_a_layer_changes_no_output(folder_of: Callable[[str], Path]) -
     assert torch.equal(before, during.detach())
 
 
-def test_attention_of_words_to_regions_by_loops(folder_of: Callable[[str], Path]) -> None:
+@pytest.mark.parametrize(("finding", "count"), [("pleural effusion", 2), ("pneumonia", 1)])
+def test_attention_of_words_to_regions_by_loops(finding: str, count: int, folder_of: Callable[[str], Path]) -> None:
     maker = load("attention", folder_of("attention"))
     (picture,) = pictures(1, (tiny.SIDE, tiny.SIDE))
-    values, _ = maker(picture, WORDS[0])
+    values, _ = maker(picture, finding)
     with torch.no_grad():
         pixels = torch.from_numpy(maker.format.to_input(picture)[0])[None]
         network = maker._trunk._network
         x = network.maxpool(network.relu(network.bn1(network.conv1(pixels))))
         local = network.layer3(network.layer2(network.layer1(x)))[0].flatten(1).T
         regions = local @ maker._local.weight.T + maker._local.bias
-        words = maker._text.words(WORDS[0])
-        assert len(words) == 2  # 'pleural' and 'effusion', without the tokens of begin and end
-        shares = [[float(torch.exp(region @ word)) for word in words] for region in regions]
+        begin, words = maker._text.words(finding)
+        assert len(words) == count  # without the tokens of begin and end
+        shares = [[float(torch.exp(region @ word)) for word in (*begin, *words)] for region in regions]
         shares = [[one / sum(row) for one in row] for row in shares]
         columns = []
-        for word in range(len(words)):
+        for word in range(1, 1 + count):
             powers = [np.exp(maker._temperature * row[word]) for row in shares]
             columns.append([power / sum(powers) for power in powers])
     assert values.ravel() == pytest.approx(np.mean(columns, axis=0), abs=1e-5)
+    assert np.ptp(values) > 1e-4  # also for a single word
 
 
 def test_a_decoders_attention_sums_to_one_and_its_output_is_torchs_own(folder_of: Callable[[str], Path]) -> None:
