@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from chexqa.files.errors import EXIT_INPUT, EXIT_OK, InputError
-from chexqa.files.say import say
+from chexqa.files.say import argument, say
 from chexqa.files.terminal import PHANTOM_NOTICE, messages, plural, progress
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def synth(out: Path, cases: int, seed: int, size: int, findings: str | None, twi
     with progress("drawing phantoms", cases) as advance:
         manifest = write_cases(out, cases, seed, size, advance, workers, drawn, twins)
     say(f"{plural(cases, 'case')}: {manifest} ({PHANTOM_NOTICE})")
-    say(f"Next: chexqa generate {out} -o BENCH")
+    say(f"Next: chexqa generate {argument(out)} -o BENCH")
 
 
 @click.command(epilog="Example: chexqa anatomy cases.jsonl --onnx lungs.onnx -o with-lungs.jsonl")
@@ -118,9 +118,9 @@ def _tell_filled(filled: Filled, out: Path) -> None:
         )
     added = ", ".join(f"{number} {name}" for name, number in filled.structures.items()) or "nothing"
     say(f"masks added to {filled.changed:,} of {plural(filled.cases, 'case')} ({added}): {out}")
-    root = f" --image-root {filled.image_root}" if filled.image_root is not None else ""
-    say(f"Look at the masks: chexqa review export {out}{root} --what masks -o SHEETS --reviewers NAME")
-    say(f"Next: chexqa generate {out}{root} -o BENCH")
+    root = f" --image-root {argument(filled.image_root)}" if filled.image_root is not None else ""
+    say(f"Look at the masks: chexqa review export {argument(out)}{root} --what masks -o SHEETS --reviewers NAME")
+    say(f"Next: chexqa generate {argument(out)}{root} -o BENCH")
 
 
 @click.command(epilog="Example: chexqa validate bench")

@@ -17,7 +17,7 @@ from rich.text import Text
 from chexqa.contract.benchmark import SKIPPED
 from chexqa.contract.items import PATHS
 from chexqa.files.jsonio import Record, dump, read_jsonl
-from chexqa.files.say import say, say_json
+from chexqa.files.say import argument, say, say_json
 from chexqa.files.terminal import PHANTOM_NOTICE, console, loading, messages, plural, progress
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def generate(
         interventions=interventions, fill=fill, layers=with_layers,
     )  # fmt: skip
     _make(cases, out, job, None, image_root, workers, dask, as_json,
-          f"chexqa eval {out} --models baseline/chance,baseline/oracle --protocol end_to_end"
+          f"chexqa eval {argument(out)} --models baseline/chance,baseline/oracle --protocol end_to_end"
           f"{_GROUNDING if interventions else ''} -o RUN")  # fmt: skip
 
 
@@ -119,7 +119,7 @@ def freshen(
 
     job, original = named_fresh_job(benchmark.load(bench), recipes, bank, seed)
     _make(cases, out, job, original, image_root, workers, dask, as_json,
-          f"chexqa eval {out} -o FRESH_RUN (with the options of RUN), "
+          f"chexqa eval {argument(out)} -o FRESH_RUN (with the options of RUN), "
           "then chexqa compare RUN FRESH_RUN --fresh")  # fmt: skip
 
 

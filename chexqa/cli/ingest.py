@@ -14,7 +14,7 @@ from chexqa.contract.cases import MANIFEST
 from chexqa.contract.findings import CHEXPERCEPT_FINDINGS
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import exists, is_folder
-from chexqa.files.say import say
+from chexqa.files.say import argument, say
 from chexqa.files.terminal import messages, plural
 from chexqa.sources import boxes as boxes_source
 from chexqa.sources import chestx_det as chestx_det_source
@@ -324,12 +324,13 @@ def _tell(manifest: Path, outcome: Outcome) -> None:
     if not absent:
         messages().print(
             "warning: every case shows its finding, so the right answer to 'is the finding present' is "
-            "always yes; add cases without the finding.",
+            "always yes; add cases without the finding"
+            f"{' (--absent or --absent-unmasked)' if outcome.layout else ''}.",
             soft_wrap=True, style="yellow",
         )  # fmt: skip
     say(
         f"wrote {plural(outcome.cases, 'case')} ({outcome.present:,} present, {absent:,} absent) of "
         f"{plural(len(outcome.images), 'radiograph')} to {manifest}"
     )
-    root = f" --image-root {outcome.image_root}" if outcome.image_root is not None else ""
-    say(f"next: chexqa generate {manifest}{root} -o BENCH")
+    root = f" --image-root {argument(outcome.image_root)}" if outcome.image_root is not None else ""
+    say(f"Next: chexqa generate {argument(manifest)}{root} -o BENCH")

@@ -10,7 +10,7 @@ import click
 
 from chexqa.cli.main import Entry, LazyGroup
 from chexqa.files.errors import InputError
-from chexqa.files.say import say
+from chexqa.files.say import argument, say
 from chexqa.files.terminal import messages, plural, progress
 from chexqa.interchange.folders import KeyChoice
 
@@ -62,7 +62,7 @@ def chexpercept(release: Path, access: str, output: Path) -> None:
         messages().print(f"note: {plural(counts['skipped'], 'case')} left out; see {output / 'skipped.jsonl'}.",
                          soft_wrap=True)  # fmt: skip
     say(f"{plural(counts['cases'], 'case')}, {plural(counts['items'], 'item')}: {output}")
-    say(f"Next: chexqa eval {output} --models … --protocol oracle_passed -o RUN")
+    say(f"Next: chexqa eval {argument(output)} --models … --protocol oracle_passed -o RUN")
 
 
 @click.command(epilog="Example: chexqa export bench --format huggingface --split-key -o dataset")

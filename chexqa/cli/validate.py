@@ -42,6 +42,13 @@ _LINE_KINDS = {
     "skipped": "reason",
 }
 
+# Files that chexqa writes empty, and what that means.
+_MAY_BE_EMPTY = {
+    benchmark.SKIPPED: "no case was left out",
+    "review_changes.jsonl": "no item was reviewed",
+    "mask_review.jsonl": "no mask was sent back",
+}
+
 # Number of a manifest's missing files that are named; the others are only counted.
 _NAMED_MISSING = 3
 
@@ -149,7 +156,9 @@ def _folder(path: Path, image_root: Path | None) -> FileReport:
         return FileReport(summary, tuple(str(one) for one in run.aside))
     if (path / MANIFEST).is_file():
         return _manifest(path / MANIFEST, image_root)
-    alone = Counter(_json_kind(file, path) for file in sorted(path.glob("*.json")))
+    # A dry run has a folder for each model.
+    files = sorted(path.glob("*.json")) or sorted(path.glob("*/*.json"))
+    alone = Counter(_json_kind(file, path) for file in files)
     if alone:
         return FileReport(
             f"{', '.join(plural(count, f'{kind} file') for kind, count in alone.items())}, checked by schema"
@@ -219,8 +228,8 @@ def _json_kind(path: Path, inside: Path | None = None) -> str:
 def _lines(path: Path, image_root: Path | None) -> FileReport:
     """Check a JSON-lines file whose format follows from the fields of its first record."""
     first = next((record for _, record in read_lines(path)), None)
-    if first is None and path.name == benchmark.SKIPPED:
-        return FileReport("no case was left out")
+    if first is None and path.name in _MAY_BE_EMPTY:
+        return FileReport(_MAY_BE_EMPTY[path.name])
     if first is None:
         raise InputError(f"{path}: is empty; give a file with one record per line.")
     fields = set(first) if isinstance(first, dict) else set()

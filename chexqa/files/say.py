@@ -7,8 +7,10 @@ that controls a terminal (``chexqa.files.text``).
 from __future__ import annotations
 
 import logging
+import shlex
 import sys
 import warnings
+from pathlib import Path
 
 import click
 
@@ -25,10 +27,21 @@ def say_json(text: str) -> None:
     click.echo(json_shown(text), nl=not text.endswith("\n"))
 
 
+def argument(path: Path | str) -> str:
+    """Return a path as an argument of a printed command, which users paste into a shell.
+
+    >>> argument("run"), argument("a run"), argument("-run")
+    ('run', "'a run'", './-run')
+    """
+    return shlex.quote(f"./{path}" if str(path).startswith("-") else str(path))
+
+
 def guard() -> None:
     """Print libraries' warnings, log records and uncaught errors through :func:`say`, until the process ends."""
     warnings.showwarning = lambda message, *where: say(f"warning: {message}", err=True)
     logging.lastResort = _Last(logging.WARNING)
+    # Where the home folder cannot be written, matplotlib says that it keeps its list of fonts elsewhere.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     sys.excepthook = lambda kind, error, trace: say(f"internal error: {kind.__name__}: {error}", err=True)
 
 

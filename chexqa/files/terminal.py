@@ -32,6 +32,10 @@ class PlainConsole(Console):
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(shown(segment.text), segment.style)
 
+    def on_broken_pipe(self) -> None:
+        """Let the command end as done where nobody reads its output any more; rich would end it with exit code 1."""
+        raise BrokenPipeError
+
 
 class Name(Text):
     """Text of a model's name; in a narrow column it is broken after ``/``, ``-``, ``_`` or a space, never within a

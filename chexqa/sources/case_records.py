@@ -59,6 +59,7 @@ class Outcome:
     faults: list[str] = field(default_factory=list)
     more_faults: int = 0
     _ids: dict[str, int] = field(default_factory=dict)
+    _began: bool = False
 
     def fault(self, error: InputError | str) -> None:
         """Record the reason why one entry is left out, so that the ingest can continue."""
@@ -84,11 +85,12 @@ class Outcome:
         except InputError as error:
             why = f"the first fault: {self.faults[0]}" if self.faults else "".join(self.remarks[:1])
             layout = f"chexqa looks for masks named {self.layout}" if self.layout else ""
-            if self.cases or not (why or layout):
+            if self.cases or not self._began or not (why or layout):
                 raise
             raise InputError(f"{'; '.join(filter(None, (str(error).removesuffix('.'), why, layout)))}.") from None
 
     def _counted(self, records: Iterable[Record]) -> Iterator[Record]:
+        self._began = True
         for record in records:
             self.cases += 1
             self.present += record["present"]

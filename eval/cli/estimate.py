@@ -29,6 +29,7 @@ from chexqa.eval.grounding.net_grounding import few_audited
 from chexqa.eval.models import client
 from chexqa.eval.prompts import conditions, protocols
 from chexqa.eval.prompts.option_order import Modifiers
+from chexqa.eval.report.display_notes import plain_table, print_table
 from chexqa.eval.runs.cost_estimate import Estimate, Work, estimate, work
 from chexqa.eval.scoring.grade import MARGIN
 from chexqa.eval.stress import cells
@@ -178,21 +179,18 @@ def _possible(loaded: Benchmark) -> list[protocols.Protocol]:
 
 def _show(found: Sequence[tuple[Work, list[Estimate]]]) -> None:
     """Print the estimates as one table, and below it the calls that a model cannot take."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), collapse_padding=True)
-    table.add_column("protocol", no_wrap=True)
-    table.add_column("model", overflow="fold")
-    for name in ("calls", "pictures", "M tokens\nin", "M out", "dollars"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = plain_table("Estimate", "protocol, model", ["calls", "pictures", "M tokens\nin", "M out", "dollars"])
+    table.columns[0].max_width = 40
     over = []
     for load, rows in found:
         for row in rows:
             tokens = (_millions(row.input_tokens), _millions(row.output_tokens))
             dollars = "unknown" if row.cost_usd is None else f"{row.cost_usd:,.2f}"
-            table.add_row(load.protocol, Name(row.model), f"{load.calls:,}", f"{load.images:,}", *tokens, dollars)
+            table.add_row(Name(f"{load.protocol} {row.model}"), f"{load.calls:,}", f"{load.images:,}", *tokens, dollars)
             too = [f"{row.too_long:,} calls too long"] * bool(row.too_long)
             too += [f"{row.too_many_images:,} calls with too many pictures"] * bool(row.too_many_images)
             over += [f"{row.model}, {load.protocol}: {', '.join(too)}."] * bool(too)
-    console().print(table)
+    print_table(table, console())
     for line in over:
         console().print(line, soft_wrap=True)
     sent = [f"{plural(load.conversations, 'conversation')}, {load.upload_bytes / 1e9:,.2g} GB" for load, _ in found]

@@ -33,7 +33,7 @@ from chexqa.eval.stress.unequal_wordings import unequal
 from chexqa.eval.stress.wordings import WORDING
 from chexqa.files.errors import InputError, PendingError, UnfinishedError
 from chexqa.files.jsonio import Record
-from chexqa.files.say import say, say_json
+from chexqa.files.say import argument, say, say_json
 from chexqa.files.terminal import console, loading, messages, plural
 from chexqa.generators.interventions import altered_items
 
@@ -330,7 +330,7 @@ def _conclude(progress_of_models: list[ModelProgress], folder: Path, as_json: bo
     if (error := unfinished(progress_of_models)) is not None:
         raise error
     if not as_json:
-        console().print(f"Next: chexqa grade {folder}", soft_wrap=True)
+        console().print(f"Next: chexqa grade {argument(folder)}", soft_wrap=True)
 
 
 def unfinished(rows: Sequence[ModelProgress], in_python: bool = False) -> UnfinishedError | None:

@@ -118,6 +118,8 @@ def grade(
         reports.check_place(out)
     graded = read(**choice)
     made = groups(graded)
+    # Files come first, so that they are complete even if nobody reads all of the output.
+    files = None if out is None else reports.write(made, out, overwrite=overwrite)
     if as_json:
         say_json(reports.to_json(reports.group_summaries(made)))
     else:
@@ -127,8 +129,8 @@ def grade(
             display_all.show(group, console(), named)
         if len(made) > 1:
             console().print(SEVERAL, style="yellow", soft_wrap=True)
-    if out is not None:
-        _say(made, reports.write(made, out, overwrite=overwrite), out, err=as_json)
+    if out is not None and files is not None:
+        _say(made, files, out, err=as_json)
 
 
 @click.command(epilog="Example: chexqa report run-end_to_end run-independent -o report")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from chexqa.files.say import say
+from chexqa.files.say import argument, say
 from chexqa.files.terminal import messages, plural
 
 _PATH = click.Path(path_type=Path)
@@ -48,7 +48,7 @@ def chexpercept_results(results: Path, bench: Path, model: str | None, protocol:
             f"note: chexqa's parser reads {plural(done.differences, 'reply', 'replies')} differently; see "
             f"{output / DIFFERENCES}.", soft_wrap=True,
         )  # fmt: skip
-    say(f"Next: chexqa grade {output}")
+    say(f"Next: chexqa grade {argument(output)}")
 
 
 @click.command(
@@ -70,4 +70,4 @@ def inspect_log(log: Path, bench: Path, model: str | None, output: Path) -> None
     if done.not_asked:
         messages().print(f"note: {plural(done.not_asked, 'item')} not asked, so the model has no headline number.",
                          soft_wrap=True)  # fmt: skip
-    say(f"Next: chexqa grade {output}")
+    say(f"Next: chexqa grade {argument(output)}")

@@ -18,6 +18,7 @@ import pytest
 from chexqa.cli import main as command_line
 from chexqa.cli.main import COMMANDS, Entry, app
 from chexqa.files.errors import InputError, UnfinishedError
+from chexqa.files.terminal import PlainConsole
 from chexqa.phantoms import write_cases
 from chexqa.version import __version__
 
@@ -251,6 +252,13 @@ def test_every_way_to_end_has_its_exit_code(
 def test_a_closed_pipe_is_no_error(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     raising(monkeypatch, BrokenPipeError())
     assert cli("fail") == (0, "", "")
+    with pytest.raises(BrokenPipeError):
+        PlainConsole().on_broken_pipe()
+
+
+def test_the_command_is_a_module_too() -> None:
+    done = subprocess.run([sys.executable, "-m", "chexqa", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().endswith(__version__)
 
 
 def test_debug_shows_where_a_bug_is(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:

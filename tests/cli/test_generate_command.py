@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -136,10 +137,12 @@ def test_a_manifest_that_is_not_there(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_what_is_asked_next_asks_about_the_altered_pictures(cli: Cli, cases: Path, tmp_path: Path) -> None:
-    out = tmp_path / "bench"
+    out = tmp_path / "anna's bench"
     code, text, err = cli("generate", cases, "-o", out, "--recipe", "chexpercept", "--interventions")
     assert code == 0, err
-    assert "--condition original,target,irrelevant -o RUN" in text.splitlines()[-1]
+    command = shlex.split(text.splitlines()[-1].removeprefix("Next: "))
+    assert command[:3] == ["chexqa", "eval", str(out)]
+    assert command[-4:] == ["--condition", "original,target,irrelevant", "-o", "RUN"]
     assert "can be audited with target and irrelevant pictures, and a verdict needs 10." in text
 
 

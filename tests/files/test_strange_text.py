@@ -146,6 +146,7 @@ def test_what_libraries_warn_of_and_log_is_shown(
     assert logging.lastResort is not None
     logging.lastResort.handle(logging.LogRecord("x", logging.WARNING, "x", 1, EVIL, (), None))
     sys.excepthook(ValueError, ValueError(EVIL), None)
+    assert not logging.getLogger("matplotlib").isEnabledFor(logging.WARNING), "a home folder that cannot be written"
     err = capsys.readouterr().err
     assert is_harmless(err)
     assert err.count(SHOWN) == 3

@@ -199,6 +199,15 @@ def test_the_command_shows_every_protocol_and_model(cli: Cli, bench: Benchmark) 
     assert {record["cost_usd"] for record in records if not record["cost_usd"]} == {0}
 
 
+def test_a_narrow_terminal_cuts_no_number_off(cli: Cli, bench: Benchmark, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    asked = ("--models", "gpt-5.4", "--protocol", "end_to_end")
+    (told,) = json.loads(cli("estimate", bench.folder, *asked, "--json")[1])
+    lines = [line.split() for line in cli("estimate", bench.folder, *asked)[1].splitlines()]
+    shown = [cell for line in lines if line[:2] == ["end_to_end", "gpt-5.4"] for cell in line[2:]]
+    assert (int(shown[0]), float(shown[-1])) == (told["calls"], round(told["cost_usd"], 2))
+
+
 def test_an_unknown_price_is_said_to_be(cli: Cli, bench: Benchmark, tmp_path: Path) -> None:
     (tmp_path / "models.yaml").write_text(
         "models:\n  - {name: elsewhere, litellm: openai/m, domain: general, access: open, api_base: "

@@ -29,6 +29,7 @@ def test_all_registered_models_have_a_dry_run_without_any_key(
     assert code == 0, err
     assert "nothing was sent" in out
     assert len(known) == 17
+    assert "85 dry_run files, checked by schema" in cli("validate", tmp_path / "dry")[1]
     for model in known:
         files = sorted((tmp_path / "dry" / model.name).glob("*.json"))
         # lesion-free, revision-free, revision-required, the same of cardiomegaly, grid

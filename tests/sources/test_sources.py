@@ -155,6 +155,12 @@ def test_an_existing_manifest_is_not_overwritten(folders: Path, cli: Cli) -> Non
     assert (folders / "x.jsonl").read_text() == "precious"
 
 
+def test_a_manifest_that_cannot_be_written_is_no_fault_of_the_layout(folders: Path, cli: Cli) -> None:
+    code, _, err = ingest_folders(cli, folders, folders / f"{'x' * 300}.jsonl")
+    assert (code, "looks for masks" in err) == (2, False)
+    assert "cannot be written" in err
+
+
 def test_without_folders_or_table_the_command_says_what_to_give(tmp_path: Path, cli: Cli) -> None:
     code, _, err = cli("ingest", "masks", "-o", tmp_path / "x.jsonl")
     assert (code, "give --images and --masks, or --table" in err) == (2, True)

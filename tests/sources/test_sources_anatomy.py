@@ -60,7 +60,7 @@ def test_a_key_map_names_the_pictures_of_the_csv(det: Path, cli: Cli) -> None:
 def test_a_column_that_nobody_knows_can_be_named(det: Path, cli: Cli) -> None:
     table = write_chexmask(det / "m.csv", "file", {"1.png": RUNS})
     code, _, err = ingest_det(cli, det, "--anatomy", table)
-    assert (code, "give it as --anatomy-key-column, one of file, Dice" in err) == (2, True)
+    assert (code, "--anatomy-key-column: one of file, Dice" in err) == (2, True)
     assert ingest_det(cli, det, "--anatomy", table, "--anatomy-key-column", "file")[0] == 0
     check_anatomy(load_all(det)[0])
 

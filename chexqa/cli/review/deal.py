@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from chexqa.files.errors import EXIT_INPUT, EXIT_OK
-from chexqa.files.say import say
+from chexqa.files.say import argument, say
 from chexqa.files.terminal import plural, progress
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def export(
             f"With {plural(done.cases, 'case')} of {plural(done.patients, 'patient')}, the 95 % interval of a "
             f"reader's share of right answers will be about ± {50 * (high - low):.0f} percentage points."
         )
-    say(f"Next, with the folder of the returned files: chexqa review import RETURNED --batch {out}")
+    say(f"Next, with the folder of the returned files: chexqa review import RETURNED --batch {argument(out)}")
 
 
 def page_writer(wanted: bool, source_pixels: bool = False) -> Beside | None:
@@ -196,8 +196,8 @@ def open_second(
     if not opened.sheets and not opened.waiting:
         say("The second parts of all reviewers are written already.")
     if opened.sheets:
-        into = "" if verdicts is None else f" -o {verdicts}"
-        home = loaded.path.parent
+        into = "" if verdicts is None else f" -o {argument(verdicts)}"
+        home = argument(loaded.path.parent)
         say(f"Next, with the folder of the returned files: chexqa review import RETURNED --batch {home}{into}")
     return EXIT_OK if opened.sheets or not opened.waiting else EXIT_INPUT
 
@@ -243,7 +243,7 @@ def serve(folder: Path, host: str, port: int, password_file: Path | None, again_
         )
     with suppress(KeyboardInterrupt):
         asyncio.run(_run(Server(review, password, host), review.tokens, host, port))
-    say(f"Stopped. Next: chexqa review import {folder}")
+    say(f"Stopped. Next: chexqa review import {argument(folder)}")
 
 
 async def _run(server: object, tokens: dict[str, str], host: str, port: int) -> None:

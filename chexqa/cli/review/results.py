@@ -13,7 +13,7 @@ import click
 from chexqa.cli.review.returned import in_words, plain_table, read_stores
 from chexqa.files.errors import InputError
 from chexqa.files.opening import real
-from chexqa.files.say import say, say_json
+from chexqa.files.say import argument, say, say_json
 from chexqa.files.terminal import PHANTOM_NOTICE, console, plural, progress
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def apply(
         say(f"{open_:,} of {plural(len(applied.decisions), 'item')} have no verdict; they stay as they are.")
     counts = about["counts"]
     say(f"{out}: version {about['version']}, {plural(counts['items'], 'item')} of {plural(counts['cases'], 'case')}")
-    say(f"Next: chexqa validate {out}")
+    say(f"Next: chexqa validate {argument(out)}")
 
 
 def _apply_to_manifest(
@@ -242,19 +242,19 @@ def _apply_to_manifest(
     said = ", ".join(f"{count:,} {state or 'not reviewed'}" for state, count in reviewed.states.most_common())
     say(f"{out}: {said}")
     folder = source if source.is_dir() else source.parent
-    root = "" if real(out).parent == real(folder) else f" --image-root {folder}"
+    root = "" if real(out).parent == real(folder) else f" --image-root {argument(folder)}"
     if reviewed.unsigned:
         say(f"{plural(len(reviewed.unsigned), 'redrawn mask')} must be signed (approved) by a second reader.")
-        say(f"Next: chexqa review export {out} --what masks --only redrawn{root} --reviewers NAME -o SIGNING")
+        say(f"Next: chexqa review export {argument(out)} --what masks --only redrawn{root} --reviewers NAME -o SIGNING")
         return
     if reviewed.states[None]:
         say(
             "With 'generate --reviewed', cases with a lesion are used only if their mask is approved; without "
             "--reviewed, all cases are used."
         )
-        say(f"Next: chexqa generate {out}{root} -o BENCH")
+        say(f"Next: chexqa generate {argument(out)}{root} -o BENCH")
         return
-    say(f"Next: chexqa generate {out} --reviewed{root} -o BENCH")
+    say(f"Next: chexqa generate {argument(out)} --reviewed{root} -o BENCH")
 
 
 def _print_applied(applied: Applied) -> None:
@@ -327,4 +327,4 @@ def adjudicate(
     say(f"{out if page_only else made.sheet}: {what} to decide")
     list_pages(out, made.pages)
     store = stores[0] if stores[0].suffix == ".jsonl" else stores[0] / "verdicts.jsonl"
-    say(f"Next, with the returned file: chexqa review import FILE --batch {out} -o {store}")
+    say(f"Next, with the returned file: chexqa review import FILE --batch {argument(out)} -o {argument(store)}")

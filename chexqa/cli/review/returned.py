@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from chexqa.files.errors import EXIT_INPUT, EXIT_OK, InputError
-from chexqa.files.say import say, say_json
+from chexqa.files.say import argument, say, say_json
 from chexqa.files.terminal import PHANTOM_NOTICE, console, plural, progress
 
 if TYPE_CHECKING:
@@ -92,12 +92,13 @@ def import_sheets(
         _about_readers(done)
         _write_run(done, run_folder or done.batch.path.parent / "run")
     elif any(sheet.kind == "adjudication" for sheet in done.batch.sheets.values()):
-        say(f"Next: chexqa review apply {done.batch.about['benchmark']['path']} {done.store} -o NEW")
+        reviewed = argument(done.batch.about["benchmark"]["path"])
+        say(f"Next: chexqa review apply {reviewed} {argument(done.store)} -o NEW")
     elif (waiting := _second_parts(done)) is not None:
         say(waiting)
     else:
-        elsewhere = "" if done.store.parent == done.batch.path.parent else f" --verdicts {done.store}"
-        say(f"Next: chexqa review status {done.batch.path.parent}{elsewhere}")
+        elsewhere = "" if done.store.parent == done.batch.path.parent else f" --verdicts {argument(done.store)}"
+        say(f"Next: chexqa review status {argument(done.batch.path.parent)}{elsewhere}")
     return EXIT_INPUT if done.problems and not skip_bad else EXIT_OK
 
 
@@ -122,9 +123,9 @@ def _second_parts(done: Imported) -> str | None:
     ready = ready_parts(done.batch, list(done.verdicts.values()))
     if not ready:
         return None
-    elsewhere = "" if done.store.parent == done.batch.path.parent else f" --verdicts {done.store}"
+    elsewhere = "" if done.store.parent == done.batch.path.parent else f" --verdicts {argument(done.store)}"
     how = page_options(done.batch.path.parent)
-    return f"Next, for {', '.join(ready)}: chexqa review open {done.batch.path.parent}{elsewhere}{how}"
+    return f"Next, for {', '.join(ready)}: chexqa review open {argument(done.batch.path.parent)}{elsewhere}{how}"
 
 
 def _print_redrawn(done: Imported) -> None:
@@ -171,7 +172,7 @@ def _write_run(done: Imported, folder: Path) -> None:
         return
     counts = write_run(done.loaded, done.batch, done.verdicts.values(), folder)
     say(f"{folder}: items judged by each reader: {', '.join(f'{name} {count:,}' for name, count in counts.items())}")
-    say(f"Next: chexqa grade {folder}")
+    say(f"Next: chexqa grade {argument(folder)}")
 
 
 def page_options(folder: Path) -> str:
@@ -229,11 +230,10 @@ def status(batches: tuple[Path, ...], verdicts: Path | None, as_json: bool) -> N
         said = read_store(verdicts or store.parent).values() if verdicts or store.exists() else []
         sheets += sheet_status(batch, said)
         for name, part in waiting_parts(batch, said).items():
-            elsewhere = "" if verdicts is None else f" --verdicts {verdicts}"
+            elsewhere = "" if verdicts is None else f" --verdicts {argument(verdicts)}"
             how = page_options(batch.path.parent)
-            ready = (
-                f"all blind rows are answered; write the second part with 'chexqa review open {path}{elsewhere}{how}'"
-            )
+            command = f"chexqa review open {argument(path)}{elsewhere}{how}"
+            ready = f"all blind rows are answered; write the second part with '{command}'"
             open_rows = f"{part.reviewer} has not answered {part.missing:,} of {plural(part.rows, 'blind row')}"
             waits[name] = open_rows if part.missing else ready
     if as_json:

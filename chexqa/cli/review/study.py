@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from chexqa.cli.review.returned import in_words, plain_table, read_stores
-from chexqa.files.say import say, say_json
+from chexqa.files.say import argument, say, say_json
 from chexqa.files.terminal import PHANTOM_NOTICE, console, plural, progress
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def study(
             "note: it was not checked whether a reader has already seen the key of a case; to check this, name the "
             "earlier reviews with --earlier."
         )
-    say(f"Next, with the folder of the returned files: chexqa review import RETURNED --batch {out}")
+    say(f"Next, with the folder of the returned files: chexqa review import RETURNED --batch {argument(out)}")
 
 
 @click.command(epilog="Example: chexqa review readers bench study/verdicts.jsonl")

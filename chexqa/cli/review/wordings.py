@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from chexqa.files.errors import InputError
-from chexqa.files.say import say
+from chexqa.files.say import argument, say
 from chexqa.files.terminal import plural
 
 _PATH = click.Path(path_type=Path)
@@ -37,7 +37,7 @@ def wordings(bench: Path, out: Path | None, reviewer: str | None, returned: tupl
             raise InputError("review wordings -o: give --reviewer NAME, the reviewer who gets the sheet.")
         rows = wording_sheet.write_sheet(loaded, out, reviewer)
         say(f"{out}: {plural(rows, 'row')} for {reviewer}")
-        say(f"Next, with the filled sheet: chexqa review wordings {bench} --returned {out}")
+        say(f"Next, with the filled sheet: chexqa review wordings {argument(bench)} --returned {argument(out)}")
         return
     found, problems = wording_sheet.read_sheets(loaded, returned)
     for problem in problems:
