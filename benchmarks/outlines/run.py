@@ -167,7 +167,7 @@ def drawn(lesion: Lesion, recipe: PerceptionRecipe, seed: int, number: int) -> d
 
 
 def measure(args: argparse.Namespace) -> None:
-    """Write the audit's measures of the outlines in a finished benchmark's pictures to a file, one item per line."""
+    """Measure the outlines in a benchmark's pictures as the audit does, and write a line for each item into a file."""
     bench = benchmark.load(args.bench)
     cases = bench.key("'measure'")[1]
     bench = replace(bench, items=tuple(item for item in bench.items if item.kind == "revision_result"))

@@ -101,7 +101,7 @@ def main(count: int) -> int:
     print(f"{count:,} phantoms of {SIDE} px, {time.perf_counter() - start:.0f} s")
     print(f"oracle: {right:,} of {oracle.height:,} questions right (all must be)")
     failed = right != oracle.height
-    print("share of right points where the finding is present, measured and computed without chexqa's scoring:")
+    print("share of right points where the finding is present: by chexqa's scoring, and computed without it:")
     print("baseline      questions  measured  computed  standard error  difference / standard error")
     for name, hits in expected.items():
         rows = asked.filter(

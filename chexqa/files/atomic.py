@@ -118,7 +118,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove the hidden files and folders that killed writers left in ``folder``: those that no process has locked."""
+    """Remove the hidden files and folders in ``folder`` that no process has locked: killed writers have left them."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if _HIDDEN.fullmatch(entry.name) and not entry.is_symlink():

@@ -47,7 +47,7 @@ class LesionPlan:
 
 @dataclass(frozen=True)
 class Canvas:
-    """Drawing area of a finding: body coordinates of the small picture and one random stream."""
+    """What a finding is drawn with: the body coordinates of each pixel of a small picture, and one random stream."""
 
     patient: Patient
     frame: Frame

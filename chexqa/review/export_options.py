@@ -127,7 +127,7 @@ def check_wish(wish: Wish) -> None:
 def chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
     """Return the cases that ``--cases``, ``--only`` and ``--sample`` select; a sample is random and stratified.
 
-    Raises ``InputError``, which begins with ``path`` or an option, if too few cases fit.
+    Raises ``InputError``, whose message begins with ``path`` or an option, if too few cases fit.
     """
     named = works if wish.cases is None else among(works, read_cases(wish.cases), f"--cases {wish.cases}")
     kept = [work for work in named if work.flagged or wish.only is None]

@@ -246,7 +246,7 @@ def _apart(found: list[Resolution]) -> str:
 @click.option("--discordance", default=30.0, show_default=True, type=click.FloatRange(0, 100, min_open=True),
               metavar="%", help="Share of items on which one of two models is right and the other wrong.")  # fmt: skip
 @click.option("--correlation", default=0.2, show_default=True, type=click.FloatRange(0, 1), metavar="R",
-              help="Correlation of the differences between the two models on items of the same patient.")  # fmt: skip
+              help="Correlation, between items of one patient, of the difference between the two models.")  # fmt: skip
 @click.option("--tests", default=1, show_default=True, type=click.IntRange(1, 1_000_000), metavar="K",
               help="Number of tests that Holm's correction covers. 14 models need 368 tests: 91 pairs and 1 contrast, "
                    "on each of 4 scores.")  # fmt: skip

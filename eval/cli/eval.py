@@ -118,7 +118,7 @@ _NO_KEY = "Or ask the baselines, which need neither key nor server: --models bas
 @click.option("--alpha", type=click.FloatRange(0, 0.5, min_open=True, max_open=True), metavar="P",
               help="With --until-decided: probability of deciding between equal models  [default: 0.05].")  # fmt: skip
 @click.option("--target", type=click.Choice(TARGETS),
-              help="With --until-decided: patients for whom the better model is found. population: all similar "
+              help="With --until-decided: patients for whom the decision holds. population: all similar "
               "patients. benchmark: the benchmark's own patients.  [default: population]")  # fmt: skip
 @click.option("--batch", type=_PATH, metavar="DIR",
               help="Write the requests into DIR as files for a batch endpoint; read the results there.")  # fmt: skip

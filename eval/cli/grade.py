@@ -110,9 +110,9 @@ def grade(
 
     --table prints every other table of a report: accuracy, states of answers, depth, stages, kinds, grid, costs and
     more. Protocols are shown one below the other; models that were asked different items are shown in groups. A RUN may
-    be a file of predictions made elsewhere (.jsonl: item_id, and answer, text or refused); predictions alone need
-    --benchmark. The 95 % intervals are over patients. With --reread, --out also writes reread.csv, which lists the
-    replies that are now read differently. Logs stay as they are.
+    be a .jsonl file of predictions made elsewhere (each line: item_id, and one of answer, text and refused); if all are
+    such files, --benchmark is needed. The 95 % intervals are over patients. With --reread, --out also writes
+    reread.csv, which lists the replies that are now read differently. Logs stay as they are.
     """
     if out is not None:
         reports.check_place(out)

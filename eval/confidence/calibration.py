@@ -47,7 +47,7 @@ def bin_of(confidence: Floats) -> Ints:
 
 
 def bins(confidence: Floats, right: Floats, weight: Floats) -> Bins:
-    """Return the bins that have answers, from N answers; all arguments have the shape ``(N,)``.
+    """Sort N answers into bins and return the bins that are not empty; all arguments have the shape ``(N,)``.
 
     ``right`` is 1 for a right answer, 0 for a wrong one, and can lie between them.
     """

@@ -26,10 +26,10 @@ COLUMNS: dict[str, str] = {
     "mirror_side": "as mirror, but only for comparisons whose key is left or right; a model that cannot tell "
     "sides has 50 %",
     "flips_again": "share of detection answers that change when the original is asked again",
-    "cgr": "share of right yes answers that change when the lesion is filled in (published measure)",
+    "cgr": "of the correct answers yes, the share that change when the lesion is filled in (published measure)",
     "uar": "mean over right detection answers: share of other patients with the same key, finding, view and sex who "
     "get the same answer (published measure)",
-    "is": "share of right yes answers that stay when another part of the lung is filled in (published measure)",
+    "is": "of the correct answers yes, the share that stay when other lung is filled in (published measure)",
     "fresh_drop": "accuracy on the benchmark minus accuracy on a fresh seed of it, mean of the kinds drawn anew",
     "fresh_verdict": "falls (the model has memorised the benchmark), does not fall, or undecided",
     "published_class": "class of the model by the published rules on CGR, UAR and IS; guessing can give any class",

@@ -29,7 +29,7 @@ def rate(sample: Sample, rows: pl.DataFrame, value: pl.Expr, binary: bool = True
 
 
 def cgr(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return CGR: the share of right yes answers that change when the lesion is filled in."""
+    """Return CGR: of the correct answers "yes", the share that change when the lesion is filled in."""
     return rate(sample, _filled_right(pairs), pl.col("first") != pl.col("second"))
 
 
@@ -43,7 +43,7 @@ def _filled_right(pairs: pl.DataFrame) -> pl.DataFrame:
 
 
 def stability(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return IS: the share of right yes answers that stay when lung beside the lesion is filled in."""
+    """Return IS: of the correct answers "yes", the share that stay when other lung is filled in."""
     rows = pairs.filter(pl.col("right") & (pl.col("condition") == "irrelevant"))
     return rate(sample, rows, pl.col("first") == pl.col("second"))
 

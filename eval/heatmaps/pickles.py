@@ -38,8 +38,8 @@ def play(
     """Return the value of the next pickle in ``stream``; afterwards the stream is at the end of that pickle.
 
     ``names`` has the allowed names and their functions. ``find`` returns the object for a persistent id. ``fill`` sets
-    the state of an object (the operation BUILD). Raise :class:`BadPickleError` for refused contents, and one of
-    Python's usual errors for a damaged program.
+    the state of an object (the operation BUILD). Raise :class:`BadPickleError` for a pickle with refused
+    contents, and one of Python's usual errors for a damaged pickle.
     """
     return _Machine(stream, names, find or _refuse_id, fill or _refuse_state).run()
 

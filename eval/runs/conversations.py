@@ -188,10 +188,10 @@ class ConversationWorker:
             self.stop(f"its endpoint refused each of the first {self._rejected} questions", MEND)
 
     async def settle(self) -> None:
-        """Log the overflows that were not logged at once: as errors if the model has answered no question, otherwise as
-        overflows.
+        """Log the turns that overflowed and are not logged yet.
 
-        If the model has answered, the conversations of these turns continue.
+        If the model has answered a question, they are logged as overflows, and their conversations continue.
+        Otherwise they are logged as errors.
         """
         held, self._held_back = self._held_back, []
         for talk, turn in held:

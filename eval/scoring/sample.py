@@ -238,10 +238,10 @@ def _facts(rows: pl.DataFrame, counted: pl.DataFrame, by: Sequence[str]) -> pl.D
 
 
 def onto(keys: pl.DataFrame, cells: pl.DataFrame, known: npt.NDArray[np.bool_]) -> sparse.csr_matrix:
-    """Return weights ``(rows of keys, cells)``; their product with the cells' scores is the mean score of each row.
+    """Return weights ``(rows of keys, cells)``: a matrix that gives each row's mean from the cells' scores.
 
-    A cell counts in the row of ``keys`` that has the same values. Cells without a score (``known`` is False) are left
-    out. The mean of a row without any scored cell is NaN.
+    A cell counts in the row whose values equal the cell's in all columns of ``keys``. Cells without a score (``known``
+    is False) are left out. The mean of a row without any scored cell is NaN.
     """
     named = keys.with_row_index("_to")
     to = cells.join(named, on=keys.columns, how="left", nulls_equal=True, maintain_order="left")["_to"].to_numpy()

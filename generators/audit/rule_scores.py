@@ -62,8 +62,8 @@ class Result:
     ``rule`` describes the best of ``rules`` rules. ``answers`` is the number of answers that this rule gave, and
     ``right`` the number of its right answers. ``chance`` is the share of right answers expected by chance. ``interval``
     is the 95 % interval of the share of right answers. ``p`` is one-sided and corrected for the number of rules.
-    ``holm`` is ``p`` adjusted over all artefacts. ``detectable`` is the share of right answers under the smallest leak
-    that this test detects with a power of 80 %; None if this share is unknown, or if the test would find no leak. If
+    ``holm`` is ``p`` adjusted over all artefacts. ``detectable`` is the smallest share of right answers that this
+    test would detect as a leak with a power of 80 %; None if it is unknown, or if the test cannot detect any leak. If
     ``answers`` is 0, nothing could be tested, and ``rule`` gives the reason.
     """
 

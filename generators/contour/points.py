@@ -1,6 +1,6 @@
 """Coloured points of a revision: points that mark a true edit, and other points that look the same.
 
-Each of the other points is about as far from the outline as the deepest pixel of an edit that could have been true. Its
+Each of the other points is about as far from the outline as the deepest pixel of an edit that could have been made. Its
 position is chosen from many possible positions. Each point lies outside the outline with the same probability,
 independently of the other points, so the number of points on a side does not show where the true points are. On each
 side of the outline, the most isolated point is a true point as often as the least isolated point is, and the farthest
@@ -88,10 +88,10 @@ def draw_points(
 ) -> tuple[Point, ...] | None:  # fmt: skip
     """Return the true points and other points; None if no other point fits.
 
-    There are as many other points as the recipe wants, or as many as fit. ``true`` has the indices of the suboptimal
-    mask's edits. ``alike`` has the indices of the edits that are true or could have been true. ``rules`` is the
-    recipe's table ``points``. ``side`` is the whole picture's longer side in pixels, which the lengths of ``rules``
-    refer to.
+    There are as many other points as the recipe wants, or as many as fit. ``true`` has the indices of the edits
+    that were made in the suboptimal mask. ``alike`` has these and the indices of the edits that could have been made
+    instead. ``rules`` is the recipe's table ``points``. ``side`` is the whole picture's longer side in pixels, which
+    the lengths of ``rules`` refer to.
     """
     rng = sampler.rng
     wanted = int(rng.integers(max(len(true) + 1, rules.min), rules.max + 1))

@@ -201,7 +201,7 @@ class Original:
 
 
 def drawn_pictures(items: Iterable[Item]) -> frozenset[str]:
-    """Return the paths of the items' pictures with a drawing, including controls on plain grey."""
+    """Return the paths of the items' pictures that show a drawing, on the radiograph or on plain grey (controls)."""
     pictures = (picture for item in items for picture in (*item.turn_images, *item.alone_images))
     drawn = ((picture.image, picture.control) for picture in pictures if picture.role != "radiograph")
     return frozenset(path for pair in drawn for path in pair if path is not None)

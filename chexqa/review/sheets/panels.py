@@ -136,7 +136,7 @@ def stored_masks(case: CaseKey, image: Image) -> dict[str, Mask]:
     for name, mask in found.items():
         if mask.shape != image.shape[:2]:
             raise InputError(
-                f"the key's mask {name} of case '{case.case_id}': is {mask.shape[1]} x {mask.shape[0]} px, but "
+                f"case '{case.case_id}': the mask {name} in the key is {mask.shape[1]} x {mask.shape[0]} px, but "
                 f"the picture is {image.shape[1]} x {image.shape[0]}; generate the benchmark again."
             )
     return found

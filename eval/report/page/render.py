@@ -85,7 +85,7 @@ def not_asked(graded: Graded) -> str | None:
     ]
     if not missing:
         return None
-    return f"No run asked: {'; '.join(missing)}. The options in brackets are those of 'chexqa eval'."
+    return f"No run asked: {'; '.join(missing)}. In brackets: the option of 'chexqa eval', or a command."
 
 
 def render(
