@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
+import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -31,6 +33,8 @@ from chexqa.files.workers import Background
 INDEX = "index.html"
 # Number of characters in a line of a notice below a plot.
 _LINE = 100
+# Number of mallopt's parameter M_MMAP_THRESHOLD.
+_MMAP_THRESHOLD = -3
 
 
 def files(
@@ -115,6 +119,7 @@ def write_report(groups: Sequence[Group], folder: Path, overwrite: bool = False,
     ``workers`` is the number of processes, this one included; only a large gallery makes use of more than one. For
     errors and ``overwrite`` see :func:`write.write`.
     """
+    _give_back_freed_memory()
     before = {path.parent for name in write.earlier(folder) if (path := folder / name).name == write.INDEX}
     with Background(workers) as background:
         page = partial(files, background=background)
@@ -122,6 +127,17 @@ def write_report(groups: Sequence[Group], folder: Path, overwrite: bool = False,
     for place in before:
         _remove_pictures(place, folder)
     return made
+
+
+def _give_back_freed_memory() -> None:
+    """Make the C library of Linux give freed arrays of 1 MB or more back to the system at once.
+
+    Otherwise it keeps up to 64 MB for each thread, because the tables free arrays of many MB. The setting holds until
+    the process ends.
+    """
+    if sys.platform == "linux":
+        with suppress(AttributeError):  # a C library without mallopt
+            ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 2**20)
 
 
 def _remove_pictures(place: Path, folder: Path) -> None:
