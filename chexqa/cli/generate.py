@@ -16,6 +16,7 @@ from rich.text import Text
 
 from chexqa.contract.benchmark import SKIPPED
 from chexqa.contract.items import PATHS
+from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, dump, read_jsonl
 from chexqa.files.say import argument, say, say_json
 from chexqa.files.terminal import PHANTOM_NOTICE, console, loading, messages, plural, progress
@@ -128,6 +129,8 @@ def _make(
     dask: str | None, as_json: bool, after: str,
 ) -> None:  # fmt: skip
     """Make a benchmark and print its contents; ``after`` is the command to run next."""
+    if not cases.exists():
+        raise InputError(f"{cases}: no such file or folder; make a manifest with 'chexqa ingest' or 'chexqa synth'.")
     with ExitStack() as stack:
         start = stack.enter_context(ExitStack())
         start.enter_context(loading(cases))

@@ -49,7 +49,7 @@ STATE_HEADS = {
     "not_asked": "not\nasked",
 }
 STAGE_HEADS = {"lesion_free": "free", "revision_free": "fits", "revision_required": "revise"}
-UNDER = "95 % intervals below the numbers."
+UNDER = "95 % intervals below the numbers, where enough patients count."
 _OF_ANSWERED = (
     "Answered (shown if below 100): the share of items with a readable answer. Guessed: the score if items without a "
     "readable answer were guessed. "

@@ -129,7 +129,7 @@ def test_a_name_nobody_knows_names_the_nearest(
 
 
 def test_a_manifest_that_is_not_there(cli: Cli, tmp_path: Path) -> None:
-    assert "no such file" in refused(cli, tmp_path, tmp_path / "nowhere")
+    assert "make a manifest with 'chexqa ingest'" in refused(cli, tmp_path, tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
     assert "contains no cases.jsonl" in refused(cli, tmp_path, tmp_path / "empty")
     (tmp_path / "empty" / "cases.jsonl").touch()

@@ -501,6 +501,8 @@ def test_missing_reasons_and_missing_verdicts_are_named(bench: Benchmark, tmp_pa
     code, out, err = cli("review", "apply", bench.folder, store, "-o", tmp_path / "next")
     assert (code, err) == (0, f"no reason: {line}")
     assert f"{len(bench.items) - 3} of {len(bench.items)} items have no verdict; they stay as they are." in out
+    code, _, err = cli("review", "apply", bench.folder, tmp_path / "nothing", "-o", tmp_path / "other")
+    assert (code, "nothing: no such file or folder; 'chexqa review import' makes" in err) == (2, True)
     code, out, _ = cli("validate", tmp_path / "next" / MASK_REVIEW)
     assert (code, "no mask was sent back" in out) == (0, True)
     code, out, err = cli("validate", store)

@@ -203,6 +203,8 @@ def read_stores(paths: Iterable[Path]) -> list[Verdict]:
 
     found: dict[tuple[str, str, str], Verdict] = {}
     for path in paths:
+        if not path.exists():
+            raise InputError(f"{path}: no such file or folder; 'chexqa review import' makes a file of verdicts.")
         for key, verdict in read_store(path).items():
             if found.setdefault(key, verdict).said != verdict.said:
                 where = f"{path}: '{verdict.row}' of sheet '{verdict.sheet}'"
