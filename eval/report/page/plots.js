@@ -220,7 +220,7 @@ const plots = (() => {
   // Lines of models over a few places, with names at their ends that do not overlap.
   function slopes({ title: title_, places, lines, marks }) {
     ruler.font = `600 12px system-ui, "Segoe UI", "DejaVu Sans", sans-serif`;
-    const longest = Math.max(0, ...lines.map((line) => ruler.measureText(visible(line.label)).width));
+    const longest = Math.max(0, ...[...lines.map((line) => line.label), ...marks.map(([, name]) => name)].map((name) => ruler.measureText(visible(name)).width));
     const width = 414, height = 400, left = 30, right = Math.min(Math.max(longest + 30, 92), 190), top = 14, bottom = 44;
     const x = (place) => left + ((width - left - right) * place) / Math.max(places.length - 1, 1), y = (share) => top + (height - top - bottom) * (1 - share);
     const parts = [];
