@@ -133,5 +133,5 @@ def test_masks_of_another_size_than_the_picture_are_named(handmade: Handmade) ->
     wrong = {"masks": {"lesion": to_rle(np.ones((30, 30), bool))}}
     handmade.case("a", "edema", "revision_free", measures=wrong)
     bench = benchmark.load(handmade.write())
-    with pytest.raises(InputError, match=r"lesion of case .*: is 30 x 30 px, but the picture is 64 x 64"):
+    with pytest.raises(InputError, match=r"the mask lesion in the key is 30 x 30 px, but the picture is 64 x 64"):
         panels.item_panel(bench, next(item for item in bench.items if item.stage == 4))
