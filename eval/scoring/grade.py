@@ -168,11 +168,15 @@ def grade_runs(
 
 
 def _domains(runs: Iterable[Run], models_file: Path | None) -> dict[str, str]:
-    """Return the domain of each model whose domain a models file or a run knows; a user's file counts first."""
+    """Return the domain of each model whose domain a models file or a run knows; a user's file counts first.
+
+    Readers have none, so they count neither as general nor as medical models.
+    """
     known = {name: str(model.domain) for name, model in registry.load(models_file).items() if model.domain}
     models = (pair for run in runs for pair in run.about["models"].items())
     recorded = {name: model["domain"] for name, model in models if "domain" in model}
-    return recorded | known if models_file else known | recorded
+    found = recorded | known if models_file else known | recorded
+    return {name: domain for name, domain in found.items() if not name.startswith(registry.READERS)}
 
 
 def _common(benchmark: Benchmark, runs: Sequence[Run], on: Path | None) -> tuple[Path | None, set[str] | None]:

@@ -521,7 +521,10 @@ def test_every_link_to_the_gallery_names_what_the_gallery_knows(page: Any) -> No
 
 def test_stress_and_confidence_are_drawn_and_their_marks_open_examples(page: Any, report: Path) -> None:
     unfold(page, "stress", "confidence")
-    page.select_option("#s-protocol", "independent")
+    assert "Not asked under the protocol end to end" in page.locator("#stress .elsewhere").inner_text()
+    page.locator("#stress .elsewhere button", has_text="independent").click()
+    assert page.locator("#s-protocol").input_value() == "independent"
+    assert page.locator(".elsewhere").count() == 0
     table = pl.read_csv(report / "tables" / "stress.csv").filter(pl.col("model") == "fair")
     mark = page.locator(f'#stress figure:nth-of-type(2) a.mark[aria-label^="fair: {100 * table["flips"][0]:.1f} ["]')
     choice = parse_qs(mark.get_attribute("href").partition("#")[2])

@@ -247,7 +247,9 @@ def test_a_run_records_the_domain_of_models_that_a_models_file_describes(
     asked = ("--models-file", path, "--models", "mine,baseline/oracle", "-o", run_folder)
     assert cli("eval", tiny_benchmark, *asked)[0] == 0
     assert grade.grade_folders([run_folder]).domains["mine"] == "medical"
-    path.write_text(path.read_text().replace("medical", "general"))
+    path.write_text(path.read_text().replace("mine", "reader/mine"))
+    assert "reader/mine" not in grade.grade_folders([run_folder], models_file=path).domains, "readers are no models"
+    path.write_text(path.read_text().replace("reader/mine", "mine").replace("medical", "general"))
     assert grade.grade_folders([run_folder], models_file=path).domains["mine"] == "general", "the file counts first"
     about = json.loads((run_folder / "run.json").read_text())
     assert about["models"]["baseline/oracle"].pop("domain") == "baseline"

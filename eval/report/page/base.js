@@ -105,6 +105,8 @@ const report = (() => {
   const measureOf = (columns) => (columns.includes(measure()) ? measure() : view.answers === "answered" && columns.includes("accuracy_answered") ? "accuracy_answered" : columns[0]);
   const scoreWords = () => (view.score === "plain" ? "accuracy" : "score corrected for chance") + (view.answers === "answered" ? " among answered questions" : "");
   const isShown = (name) => view.others === "with" || about(name).role === "model";
+  // The protocols with rows in some of these tables.
+  const askedUnder = (names) => data.protocols.filter((protocol) => names.some((name) => rows(name).some((row) => row.protocol === protocol)));
   const here = (row) => !("protocol" in row) || row.protocol === view.protocol;
 
   // The models of the protocol from best to worst by the mean of levels (otherwise by the grid or by places), as the switches say.
@@ -219,5 +221,5 @@ const report = (() => {
 
   read();
   return { data, $, visible, words, make, draw, rows, about, view, read, address, change, onChange, gallery, measure, measureOf, scoreWords,
-    isShown, here, order, number, interval, estimate, plural, breakable, whole, bare, unit, tell, settle, term, sentence, rove, unique, shared, narrow };
+    isShown, here, askedUnder, order, number, interval, estimate, plural, breakable, whole, bare, unit, tell, settle, term, sentence, rove, unique, shared, narrow };
 })();

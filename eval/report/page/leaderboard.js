@@ -187,6 +187,7 @@ const leaderboard = (() => {
     if ([...letters().values()].some(Boolean)) said.push("Models that share a letter cannot be told apart on the mean, after Holm's correction; intervals have no such correction.");
     if (numbers.some((one) => one.low === null || one.low === undefined)) said.push(`A score without a black line has no interval: it comes from fewer than ${data.least} ${data.unit}, or one of its kinds or findings has fewer than 2.`);
     if (!rows("grounding").length) said.push("Grounding (do answers follow the lesion?) was not tested: no run has questions about altered radiographs.");
+    else if (!rows("grounding").some(here)) said.push(`Grounding (do answers follow the lesion?) was tested only under the protocol ${report.askedUnder(["grounding"]).map(words).join(", ")}.`);
     return make("p", { class: "pale small legend" }, said.filter(Boolean).join(" "));
   }
 

@@ -20,6 +20,14 @@
   // The protocol's switch says what the chosen protocol is.
   const explained = (name, select) => (name === "protocol" ? report.tell(select, () => [words(view.protocol), data.ways[view.protocol]]) : select);
 
+  // A note and a button for each protocol that asked what the section shows, if the chosen protocol did not ask it.
+  function elsewhere(section) {
+    const asked = report.askedUnder(section.tables);
+    if (!asked.length || asked.includes(view.protocol)) return [];
+    return [make("p", { class: "elsewhere" }, `Not asked under the protocol ${words(view.protocol)}. See it under: `, ...asked.flatMap((protocol) => [
+      make("button", { type: "button", onclick: () => { change({ protocol }); switches(); } }, words(protocol)), " "]))];
+  }
+
   // What a section shows, drawn when it is open.
   function fill(part) {
     const inner = part.querySelector(".content");
@@ -32,7 +40,7 @@
       figures = make("div", { class: "figures" });
       inner.replaceChildren(figures, ...section.tables.map(tables.block));
     }
-    figures.replaceChildren(...effects.of(part.id));
+    figures.replaceChildren(...elsewhere(section), ...effects.of(part.id));
     for (const fold of inner.querySelectorAll("details.table")) fold.open = view.open.has(`table.${fold.dataset.table}`);
   }
 

@@ -256,15 +256,15 @@ const plots = (() => {
     const stages = [...new Set(own.map((row) => row.stage))].sort();
     const names = { 1: "detect", 2: "judge", 3: "revise", 4: "describe" };
     const guess = stages.map((stage) => own.find((row) => row.stage === stage).chance).map((_, place, all) => all.slice(0, place + 1).reduce((product, share) => product * share, 1));
-    const models = order();
-    const lines = models.map((model, place) => {
+    const models = order(), best = models.filter((model) => about(model).role === "model").slice(0, 3);
+    const lines = models.map((model) => {
       const list = stages.map((stage) => own.find((row) => row.model === model && row.stage === stage));
       if (list.some((row) => !row || row.gated === null)) return null;
-      return { label: model, role: about(model).role, tone: place < 3 ? `first-${place + 1}` : "other", points: list.map((row) => row.gated), choice: { model, path, protocol: view.protocol, state: "not_correct" },
+      return { label: model, role: about(model).role, tone: best.includes(model) ? `first-${best.indexOf(model) + 1}` : "other", points: list.map((row) => row.gated), choice: { model, path, protocol: view.protocol, state: "not_correct" },
         lines: list.map((row) => `${names[row.stage] || `stage ${row.stage}`}: ${number(row.gated)} % ${interval(row.gated_low, row.gated_high)} of ${row.cases} cases`) };
     }).filter(Boolean);
     const same = constant(path, stages.map((stage) => names[stage] || `stage ${stage}`));
-    return [make("h2", {}, "Where models stop seeing"), make("p", { class: "pale small" }, `Share of cases (${PATHS[path] ?? words(path)}) that are right in a stage and in all earlier stages, %. ${same ? `${same.said} ` : ""}${steepest(lines, stages.map((stage) => names[stage] || `stage ${stage}`))}${lines.length > 3 ? " The three best have thick lines." : ""}`),
+    return [make("h2", {}, "Where models stop seeing"), make("p", { class: "pale small" }, `Share of cases (${PATHS[path] ?? words(path)}) that are right in a stage and in all earlier stages, %; a stage is right if all its questions are. ${same ? `${same.said} ` : ""}${steepest(lines, stages.map((stage) => names[stage] || `stage ${stage}`))}${lines.length > 3 ? " The three best models have thick lines." : ""}`),
       slopes({ title: `Stages passed in a row, ${words(path)}`, places: stages.map((stage) => names[stage] || `stage ${stage}`), lines, marks: [[guess, "guessing"], ...(same ? [[stages.map((_, place) => Number(place < same.depth)), same.name]] : [])] })];
   }
 
