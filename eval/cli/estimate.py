@@ -327,13 +327,15 @@ def _show_power(
     out.print(table)
     family = f" divided by {assumed.tests:,}, as for the first test in Holm's method" if assumed.tests > 1 else ""
     out.print(
-        "Columns. Found from: the smallest difference, in points, that a test detects in four of five studies; the "
-        f"level of the test is 5 %{family}. "
-        f"Needed: the number of patients to detect a difference of {difference:g} points. Alike: the number of "
-        f"patients to show that two equal models differ by less than {difference:g} points (90 % interval, four of "
-        "five studies). Until decided: the median number of patients after which 'eval --until-decided' "
-        f"stops, for a true difference of {difference:g} points; 'no' with a percentage: only this share of runs "
-        "decides, so there is no median. Assumed: "
+        "Columns. Patients: the number of patients with items that count in the score. Found from: the smallest "
+        "difference, in points, that a test detects in four of five studies; the level of the test is "
+        f"5 %{family}. "
+        f"Needed: the number of patients of a whole study, with the same proportions, to detect a difference of "
+        f"{difference:g} points. Alike: the same number to show that two equal models differ by less than "
+        f"{difference:g} points (90 % interval, four of five studies). Until decided: the median number of counted "
+        "patients after which 'eval --until-decided' stops, for a true difference of "
+        f"{difference:g} points; 'no' with a percentage: only this share of runs decides, so there is no median. "
+        "Assumed: "
         f"one model is right and the other wrong on {100 * assumed.discordance:g} % of the items, with correlation "
         f"{assumed.correlation:g} within a patient.",
         soft_wrap=True,

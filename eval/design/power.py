@@ -58,9 +58,11 @@ class Resolution(NamedTuple):
 
     - ``detectable``: the smallest difference that is detected with the wanted power.
     - ``power``: the probability of detecting ``difference``.
-    - ``needed``: the number of patients with which ``difference`` is detected with the wanted power.
-    - ``alike``: the number of patients with which a study of two equal models has an 80 % chance to show that they
-      differ by less than ``difference`` (90 % interval).
+    - ``patients``: the number of patients that count in the score.
+    - ``needed``: the number of patients of a whole study that detects ``difference`` with the wanted power. The study
+      has the same proportions, so it also has patients that do not count in the score.
+    - ``alike``: the number of patients of a whole study that, for two equal models, has an 80 % chance to show that
+      they differ by less than ``difference`` (90 % interval).
     - ``sequential``: the median number of patients until a confidence sequence decides, in simulated runs; None if at
       most half of the runs decide.
     - ``within``: the share of the simulated runs that decide.
@@ -99,14 +101,15 @@ def resolutions(
     kinds = {name: found[name] for name in kind_order(found) if name in found and name != GRID_CELL}
     named = score_weights(asked) | kinds
     return [
-        _resolution(name, by_patient(asked, weights), weights, difference, assumed, scale)
+        _resolution(name, by_patient(asked, weights), weights, difference, assumed, whole, scale)
         for name, weights in named.items()
     ]
 
 
 def _resolution(
-    name: str, people: dict[str, Weights], weights: Weights, difference: float, assumed: Assumptions, scale: float
-) -> Resolution:
+    name: str, people: dict[str, Weights], weights: Weights, difference: float, assumed: Assumptions, whole: int,
+    scale: float,
+) -> Resolution:  # fmt: skip
     if difference > assumed.discordance * sum(weights.values()):
         raise InputError(
             f"--difference {100 * difference:g}: two models that disagree (one right, one wrong) on "
@@ -114,7 +117,8 @@ def _resolution(
             "larger --discordance."
         )
     count = max(2, round(len(people) * scale))
-    error = standard_error(people.values(), assumed) * (len(people) / count) ** 0.5
+    own = standard_error(people.values(), assumed)
+    error = own * (len(people) / count) ** 0.5
     quantile = float(stats.norm.isf(assumed.alpha / assumed.tests / 2))
     alike = float(stats.norm.ppf(0.95) + stats.norm.ppf(0.9))
     ends = until_decided(list(people.values()), difference, assumed, count) if name in ON else (None, None)
@@ -125,8 +129,8 @@ def _resolution(
         error,
         assumed.factor * error,
         float(stats.norm.sf(quantile - difference / error) + stats.norm.cdf(-quantile - difference / error)),
-        int(np.ceil(count * (assumed.factor * error / difference) ** 2)),
-        int(np.ceil(count * (alike * error / difference) ** 2)),
+        int(np.ceil(whole * (assumed.factor * own / difference) ** 2)),
+        int(np.ceil(whole * (alike * own / difference) ** 2)),
         *ends,
     )
 

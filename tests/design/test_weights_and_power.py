@@ -112,6 +112,18 @@ def test_four_times_the_patients_halve_what_is_detected(mixed: Benchmark) -> Non
         assert one.needed == pytest.approx(other.needed, rel=0.1)
 
 
+def test_a_study_of_the_patients_needed_reaches_the_power_though_not_every_patient_counts(mixed: Benchmark) -> None:
+    asked = asked_items(mixed, mixed.items)
+    before = {row.score: row for row in power.resolutions(asked, 0.1, PLAIN)}
+    assert before["semantic"].patients < before["detection"].patients == 30
+    for score in ("semantic", "detection"):
+        row = before[score]
+        after = {one.score: one for one in power.resolutions(asked, 0.1, PLAIN, row.needed)}[score]
+        assert (after.power, after.detectable) == pytest.approx((0.8, 0.1), abs=0.005), score
+        assert after.needed == row.needed
+        assert row.alike / row.needed == pytest.approx((2.9264 / 2.8016) ** 2, rel=0.01)
+
+
 def test_a_difference_that_the_discordance_does_not_allow_is_refused() -> None:
     with pytest.raises(InputError, match="give a larger --discordance"):
         power.resolutions(single_items(50), 0.4, PLAIN)
