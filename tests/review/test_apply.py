@@ -741,7 +741,7 @@ def test_masks_are_adjudicated_like_items_and_the_third_person_decides(tmp_path:
     # A word that is none comes back to the adjudicator too, with the verdicts beside it.
     fill(decided / "dora" / "dora.xlsx", lambda row: {columns.VERDICT: "hm"})
     assert cli("review", "import", decided, "-o", sheets / "verdicts.jsonl")[0] == 2
-    mend = sheets / "problems" / "round-1" / "dora" / "problems.xlsx"
+    mend = decided / "problems" / "round-1" / "dora" / "problems.xlsx"
     assert rows_in(mend)[0]["reviewer 2"] == "ben:\nfix\n“ben says so”"
     fill(mend, lambda row: {columns.VERDICT: "reject", columns.REASON: "finding absent"})
     assert cli("review", "import", mend, "--batch", decided, "-o", sheets / "verdicts.jsonl")[0] == 0

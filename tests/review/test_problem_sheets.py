@@ -105,6 +105,9 @@ def test_blind_and_mask_rows_come_back_too(tmp_path: Path, cli: Cli) -> None:
     fill(sheets / "problems" / "round-1" / "anna-1-blind" / "problems.xlsx", lambda row: {columns.REASON: "other"})
     assert cli("review", "import", sheets)[0] == 0
     assert len(said(sheets)) == len(given)
+    code, out, _ = cli("review", "apply", bench.folder, sheets, "-o", tmp_path / "early")
+    told = f"The review is unfinished: {len(given)} items with blind answers, and no verdict on their proposals."
+    assert (code, told in out) == (0, True)
 
     cases = write_cases(tmp_path / "cases", 2, seed=2, size=256)
     assert cli("review", "export", cases, "-o", masks, "--what", "masks", "--reviewers", "anna",

@@ -26,7 +26,8 @@ _PATHS = click.Path(path_type=Path)
     "--overlap",
     type=float,
     help="Share of cases that several reviewers judge. These reviewers first answer the cases without seeing a "
-    "proposal. Usually 0.2.",
+    "proposal, in a folder of their own for each part. By default 0.2, with one reviewer 0, and 1 with "
+    "--blind-answers; 0 gives each reviewer one plain sheet.",
 )
 @click.option(
     "--overlap-readers",

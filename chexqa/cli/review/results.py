@@ -212,6 +212,10 @@ def apply(
     open_ = sum(decision.status == UNREVIEWED for decision in applied.decisions.values())
     if open_:
         say(f"{open_:,} of {plural(len(applied.decisions), 'item')} have no verdict; they stay as they are.")
+    judged = [decision.votes for decision in applied.decisions.values() if decision.votes]
+    if not any(vote.seen for votes in judged for vote in votes):
+        blind = plural(len(judged), "item")
+        say(f"The review is unfinished: {blind} with blind answers, and no verdict on their proposals.")
     counts = about["counts"]
     say(f"{out}: version {about['version']}, {plural(counts['items'], 'item')} of {plural(counts['cases'], 'case')}")
     say(f"Next: chexqa validate {argument(out)}")

@@ -107,7 +107,7 @@ def _give_back(done: Imported, given: Path | None, image_root: Path | None) -> N
     from chexqa.review.followup.problem_sheets import write_problem_sheets
 
     try:
-        sheets = write_problem_sheets(done.batch, done.loaded, done.bad, done.store.parent, image_root, given, progress)
+        sheets = write_problem_sheets(done.batch, done.loaded, done.bad, image_root, given, progress)
     except InputError as error:
         say(f"the sheets with rows to correct could not be written: {error}", err=True)
         return

@@ -1,8 +1,9 @@
 """Sheets with the rows that an import could not read, for reviewers to correct.
 
 For each exported sheet with unreadable rows, one sheet of problems is written. The sheets of one import are in one
-folder: ``problems/round-1`` beside the verdicts for the first import with problems, ``problems/round-2`` for the
-second, and so on. A folder is never overwritten, because a reviewer may be filling in its sheets.
+folder: ``problems/round-1`` in the batch's folder for the first import with problems, ``problems/round-2`` for the
+second, and so on, so that rounds of different reviews stay apart. A folder is never overwritten, because a reviewer may
+be filling in its sheets.
 """
 
 from __future__ import annotations
@@ -55,10 +56,10 @@ class _Adjudicated(Questions):
 
 
 def write_problem_sheets(
-    batch: Batch, loaded: Benchmark | None, bad: Iterable[BadRow], home: Path, image_root: Path | None,
-    given: Path | None, progress: Progress,
+    batch: Batch, loaded: Benchmark | None, bad: Iterable[BadRow], image_root: Path | None, given: Path | None,
+    progress: Progress,
 ) -> list[CorrectionSheet]:  # fmt: skip
-    """Write sheets with the rows to correct into the folder ``problems`` in ``home``, and return the sheets.
+    """Write sheets with the rows to correct into the folder ``problems`` beside the batch file, and return the sheets.
 
     If the newest sheets there have the same rows and problems, nothing is written and those sheets are returned. A row
     of an adjudication is left out if somebody changed the verdicts that it shows.
@@ -74,7 +75,7 @@ def write_problem_sheets(
         sheets.setdefault(row.dealt.name, []).append(row)
     if not rows:
         return []
-    place = home / FOLDER
+    place = batch.path.parent / FOLDER
     number = _newest(place)
     if number and _said(place / _round(number)) == {(row.dealt.name, row.row_id): row.text for row in rows}:
         return _listed(sheets, place / _round(number))
