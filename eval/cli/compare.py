@@ -201,7 +201,9 @@ def _show(one: Compared, out: Console) -> None:
     """Print the scores, the number of items by change, and the first changed items."""
     title = one.first if one.first == one.second else f"{one.first} (A) and {one.second} (B)"
     note = (
-        "Levels and their mean: accuracy corrected for chance. Grid: hit rate, averaged over findings. Kinds: "
+        "Levels and their mean: accuracy corrected for chance. Their items are those that count in this score: without "
+        "cardiomegaly, questions with one possible answer, and findings whose yes/no questions all have one key. "
+        "Grid: hit rate, averaged over findings. Kinds: "
         "accuracy. B - A: the difference with its 95 % interval. Gained: items right in B and not in A; lost: the "
         "reverse. p: sign-flip test over patients, or McNemar's test if each patient has one item; p is not corrected "
         "for the number of tests. "

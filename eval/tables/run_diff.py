@@ -51,8 +51,8 @@ class Compared:
 
     - ``items``: ``item_id, case_id, patient_id, kind, level, finding, state_a, state_b, parsed_a, parsed_b, score_a,
       score_b, change``; scores are means over repeats and rotations.
-    - ``scores``: ``score, items, patients, value_a, value_b, difference`` (b minus a, with ``_low`` and ``_high``),
-      ``gained, lost, p, test, margin, p_alike, verdict``.
+    - ``scores``: ``score, items, patients`` (those that the score is made of), ``value_a, value_b, difference`` (b
+      minus a, with ``_low`` and ``_high``), ``gained, lost, p, test, margin, p_alike, verdict``.
     - ``left_out``: the number of items of either run that are not compared, keyed by reason.
     - ``sides``: the two runs.
     - ``chance``: the accuracy of guessing on the compared items, keyed by kind.
@@ -241,10 +241,11 @@ def _scores(study: ScoredSample, items: pl.DataFrame) -> pl.DataFrame:
             counts = rows.group_by("score").agg(
                 pl.col("item_id").n_unique().alias("items"), pl.col("cluster").n_unique().alias("patients")
             )
-            mean = pl.DataFrame(
-                {"score": [OVERALL], "items": [counts["items"].sum()], "patients": [rows["cluster"].n_unique()]},
-                schema=counts.schema,
-            )
+            of_levels = rows.filter(pl.col("score").is_in(LEVELS))
+            mean = of_levels.select(
+                pl.lit(OVERALL).alias("score"), pl.col("item_id").n_unique().alias("items"),
+                pl.col("cluster").n_unique().alias("patients"),
+            )  # fmt: skip
             tested = model_pairs.tests(matrix, {}, study.graded.margin).with_columns(
                 pl.Series("value_b", matrix.values.value[0::2]), pl.Series("value_a", matrix.values.value[1::2])
             )
@@ -266,7 +267,7 @@ def _scores(study: ScoredSample, items: pl.DataFrame) -> pl.DataFrame:
             pl.coalesce(pl.Series("p", exact, pl.Float64), "p").alias("p"),
             pl.when(pl.col("single")).then(pl.lit("McNemar")).otherwise(pl.lit("sign flips")).alias("test"),
         )
-        .with_columns(model_pairs.verdict("p", "p_alike"))
+        .with_columns(model_pairs.verdict("p", "p_alike").alias("verdict"))
         .sort(pl.col("score").replace_strict({name: at for at, name in enumerate(order)}, default=len(order)))
     )
     return tidy(ranked.select("score", "items", "patients", "value_a", "value_b", "difference", "difference_low",

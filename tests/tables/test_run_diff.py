@@ -58,6 +58,22 @@ def test_gains_and_losses_by_hand(runs: tuple[Path, Path]) -> None:
     assert one.scores["score"].to_list()[:6] == ["coarse", "fine", "semantic", "mean of levels", "grid", "detection"]
 
 
+def test_every_score_has_a_verdict(cli: Cli, runs: tuple[Path, Path]) -> None:
+    (one,) = compare_runs(*runs)
+    # Six patients give no interval, so no score is alike.
+    assert [row["verdict"] for row in one.scores.to_dicts()] == [
+        "different" if p < 0.05 else "not settled" for p in one.scores["p"]
+    ]
+    assert "not settled" in cli("compare", *runs)[1]
+
+
+def test_the_mean_of_levels_counts_what_the_levels_count(runs: tuple[Path, Path]) -> None:
+    (one,) = compare_runs(*runs)
+    items = dict(one.scores.select("score", "items").iter_rows())
+    assert items["grid"] > 0
+    assert items["mean of levels"] == items["coarse"] + items["fine"] + items["semantic"]
+
+
 def test_swapping_the_runs_turns_every_difference_round(runs: tuple[Path, Path]) -> None:
     (there,), (back,) = compare_runs(*runs), compare_runs(*reversed(runs))  # type: ignore[call-arg]
     assert there.scores["difference"].to_list() == pytest.approx([-value for value in back.scores["difference"]])
