@@ -15,7 +15,7 @@ COLUMNS: dict[str, str] = {
     "(interval below 10 points), or undecided",
     "net_grounding": "share of detection answers that change (from yes to no, or from no to yes) when the lesion is "
     "filled in, minus the share that change when another part of the lung is filled in; mean of the findings with at "
-    "least ten audited patients (of all, if none has ten)",
+    "least ten audited patients (with at least two, if none has ten); a finding with fewer is left out",
     "right_and_grounded": "share of audited cases whose answer is right, changes when the lesion is filled in, and "
     "stays when another part of the lung is filled in; mean of the same findings as net "
     "grounding",

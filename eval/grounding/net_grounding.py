@@ -24,7 +24,8 @@ from chexqa.files.terminal import plural
 from chexqa.generators.interventions import altered_items
 
 LEAST = 0.10  # net grounding from which a model counts as using the lesion
-LEAST_PATIENTS = 10  # a finding with fewer audited patients counts in the mean only if no finding has as many
+# A finding counts in the mean from this many audited patients on. The next number holds if no finding has as many.
+LEAST_PATIENTS = (10, 2)
 NOT_SHOWN_PATIENTS = 52  # with fewer patients the interval reaches 10 points even if no answer ever changes
 USES, NOT_SHOWN, UNDECIDED = "uses the lesion", "not shown to use it", "undecided"
 _SAME = (*WHO, "repeat", "rotation", "item_id")
@@ -84,13 +85,18 @@ def net_grounding(sample: Sample, rows: pl.DataFrame) -> NetGrounding:
 
 
 def _in_mean(cells: pl.DataFrame, patients: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
-    """Return True for each finding that counts in a model's mean: findings with enough patients.
+    """Return True for each finding that counts in a model's mean: findings with enough patients."""
+    table = cells.select(WHO).with_columns(pl.Series("patients", patients))
+    return table.select(pl.col("patients") >= _enough(pl.col("patients").max().over(WHO))).to_series().to_numpy()
 
-    If no finding has enough patients, all findings count.
+
+def _enough(most: pl.Expr) -> pl.Expr:
+    """Return the number of patients from which a finding counts, where the largest finding has ``most`` patients.
+
+    If no finding has two patients, all findings count.
     """
-    table = cells.select(WHO).with_columns(pl.Series("enough", patients >= LEAST_PATIENTS))
-    counts = pl.col("enough") | ~pl.col("enough").any().over(WHO)
-    return table.select(counts).to_series().to_numpy()
+    many, few = LEAST_PATIENTS
+    return pl.when(most >= many).then(many).when(most >= few).then(few).otherwise(0)
 
 
 def verdict(value: float | None, low: float | None, high: float | None) -> str | None:
@@ -112,14 +118,23 @@ def verdict(value: float | None, low: float | None, high: float | None) -> str |
 def few_audited(benchmark: Benchmark, items: Sequence[Item]) -> str | None:
     """Return a sentence that says which verdicts cannot be given, because too few patients have altered pictures.
 
-    Only the cases of ``items`` count. Return None if there are enough patients for each verdict.
+    Only the cases of ``items`` count, and only findings that will count in the mean. Return None if there are enough
+    patients for each verdict.
     """
     patients = clusters(items, benchmark.cases or {})
     altered = altered_items.load(benchmark).of(items, ("irrelevant",))
-    count = len({patients[item.case_id] for item in altered})
+    rows = pl.DataFrame(
+        [(item.finding, patients[item.case_id]) for item in altered],
+        schema={"finding": pl.String, "patient": pl.String}, orient="row",
+    ).with_columns(pl.col("patient").n_unique().over("finding").alias("patients"))  # fmt: skip
+    every = rows["patient"].n_unique()
+    counts = (pl.col("patients") >= _enough(pl.col("patients").max())) & (pl.col("patients") >= LEAST_PATIENTS[-1])
+    count = rows.filter(counts)["patient"].n_unique()
     if count >= NOT_SHOWN_PATIENTS:
         return None
-    audited = f"{plural(count, 'patient')} can be audited with target and irrelevant pictures"
+    audited = f"{plural(every, 'patient')} can be audited with target and irrelevant pictures"
+    if count < every and every >= LEAST_CLUSTERS:
+        audited += f", {count:,} of them in findings with enough patients for the mean"
     if count < LEAST_CLUSTERS:
         return (
             f"No verdict on whether a model looks: {audited}, and a verdict needs {LEAST_CLUSTERS}. Add cases whose "

@@ -32,7 +32,15 @@ from chexqa.contract.items import Picture
 from chexqa.eval.gallery import entries
 from chexqa.eval.grounding import grounding_tables
 from chexqa.eval.grounding.followed_keys import seen_removed
-from chexqa.eval.grounding.net_grounding import NOT_SHOWN, NOT_SHOWN_PATIENTS, USES, few_audited, net_grounding, verdict
+from chexqa.eval.grounding.net_grounding import (
+    NOT_SHOWN,
+    NOT_SHOWN_PATIENTS,
+    UNDECIDED,
+    USES,
+    few_audited,
+    net_grounding,
+    verdict,
+)
 from chexqa.eval.grounding.published_measures import IGNORES, READS
 from chexqa.eval.models import registry
 from chexqa.eval.runs import runner
@@ -334,6 +342,15 @@ def test_numbers_of_patients_that_a_verdict_needs_are_those_of_the_tables(bench:
     few = few_audited(bench, bench.items[:9])
     assert few is not None
     assert few.startswith("No verdict on whether a model looks: 9 patients can be audited")
+    effusions = [item for item in bench.items if item.finding == "effusion"]
+    [one, *_] = (item for item in bench.items if item.finding == "edema")
+    few = few_audited(bench, [*effusions[:9], one])
+    assert few is not None
+    assert few.startswith("No verdict on whether a model looks: 10 patients can be audited")
+    assert "9 of them in findings with enough patients for the mean, and a verdict needs 10" in few
+    few = few_audited(bench, [*effusions[:12], one])
+    assert few is not None
+    assert "12 of them in findings with enough patients for the mean: enough for the verdict 'uses the lesion'" in few
 
 
 def test_an_estimate_says_which_verdict_will_be_missing(bench: Benchmark, cli: Any) -> None:
@@ -398,6 +415,21 @@ def test_a_finding_with_few_patients_does_not_take_the_interval_of_the_others_aw
         assert not np.isnan(net.macro.columns("x")["x_low"].to_list()[0] or np.nan)
         assert net.cells.height == len(set(findings))
         assert net.findings.tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "findings", "patients", "has_interval"),
+    [((9, 2, 1), 2, 11, True), ((12, 2, 1), 1, 12, True), ((9, 1), 1, 9, False), ((1,) * 12, 12, 12, False)],
+)
+def test_a_finding_with_one_audited_patient_takes_no_verdict_from_the_others(
+    sizes: tuple[int, ...], findings: int, patients: int, has_interval: bool
+) -> None:
+    """The model says yes to every original and irrelevant picture, and no to every target picture."""
+    names = [str(place) for place, size in enumerate(sizes) for _ in range(size)]
+    row = table_of({"looks": (1.0, 0.0, 1.0)}, len(names), 1, names).row(0, named=True)
+    assert (row["findings"], row["patients"], row["audited"]) == (findings, patients, len(names))
+    assert row["looks"] == (USES if has_interval else UNDECIDED)
+    assert (row["net_grounding"], row["net_grounding_low"] is not None) == (1, has_interval)
 
 
 def test_true_removal_is_of_twins_of_right_cases() -> None:

@@ -181,10 +181,12 @@ def expected(
     }  # fmt: skip
 
 
-def table_of(models: Mapping[str, Rates], patients: int, seed: int) -> pl.DataFrame:
+def table_of(
+    models: Mapping[str, Rates], patients: int, seed: int, findings: Sequence[str] = ("effusion", "edema")
+) -> pl.DataFrame:
     """Return the table ``grounding`` of models that say yes to present cases with these probabilities.
 
-    Each patient has one case. The cases alternate between two findings. No run, log or picture is made.
+    Each patient has one case. The cases go through the findings in turn. No run, log or picture is made.
     """
     random = np.random.default_rng(seed)
     numbers = np.tile(np.arange(patients), len(models))
@@ -193,9 +195,9 @@ def table_of(models: Mapping[str, Rates], patients: int, seed: int) -> pl.DataFr
         for place, condition in enumerate(("original", "target", "irrelevant"))
     }
     frame = pl.DataFrame({"model": np.repeat([*models], patients), "cluster": numbers, **said})
-    finding = pl.when(pl.col("cluster") % 2 == 0).then(pl.lit("effusion")).otherwise(pl.lit("edema"))
+    of_case = [findings[number % len(findings)] for number in numbers]
     own = frame.select(
-        "model", "cluster", finding.alias("finding"), _answer("original").alias("first"),
+        "model", "cluster", pl.Series("finding", of_case), _answer("original").alias("first"),
         pl.format("c{}/detection", "cluster").alias("item_id"), pl.col("original").alias("right"),
         pl.lit([1]).alias("answer"), pl.lit("detection").alias("kind"), pl.lit(PROTOCOL).alias("protocol"),
         pl.lit(0).alias("repeat"), pl.lit(0).alias("rotation"), pl.lit("PA").alias("view"), pl.lit("F").alias("sex"),
