@@ -5,7 +5,7 @@ const LABELS = { models: "models", right: "right", wrong: "not right", said: "an
 const TYPED = ["text", "reply"];
 const SPREAD = { differ: "models differ", all_right: "all right", all_wrong: "all wrong" };
 const DIFFICULTY = { hard: "hard: under a third right", middle: "middle", easy: "easy: over two thirds right" };
-let choice = new URLSearchParams(), matches = [], searched = [], page = 0, memory = null;
+let choice = new URLSearchParams(), matches = [], searched = [], barred = 0, page = 0, memory = null;
 
 // The rows of the chosen protocols; all rows if none is chosen.
 const ofProtocols = () => { const chosen = choice.getAll("protocol"); return data.rows.map((_, row) => row).filter((row) => !chosen.length || chosen.includes(data.rows[row].protocol)); };
@@ -62,9 +62,20 @@ function filter() {
   page = 0;
   const [passes, found] = passing();
   searched = entries.filter(passes);
+  barred = countBarred();
   const gather = () => { matches = replies.isOn() ? searched.filter(found) : [...searched.filter((entry) => entry.rank !== null).sort((one, other) => one.rank - other.rank), ...searched.filter((entry) => entry.rank === null)]; };
   gather();
   replies.search(searched, () => { gather(); if (!$("list").hidden) cards(); });
+}
+
+// The number of items that a filter on shares of right answers leaves out, because no answer to them can be right.
+function countBarred() {
+  const kept = choice;
+  if (!kept.has("models") && !kept.has("difficulty")) return 0;
+  choice = new URLSearchParams([...kept].filter(([name]) => name !== "models" && name !== "difficulty"));
+  const [passes] = passing(), count = entries.filter((entry) => !canBeRight(entry) && passes(entry)).length;
+  choice = kept;
+  return count;
 }
 
 function address(changes = {}) {
@@ -122,7 +133,7 @@ function cards() {
   const pages = Math.max(1, Math.ceil(matches.length / A_PAGE));
   page = Math.min(Math.max(page, 0), pages - 1);
   const conditions = choice.getAll("condition"), whole = (conditions.length ? conditions : ["original"]).reduce((sum, name) => sum + (data.ofCondition.get(name) ?? 0), 0);
-  $("count").textContent = `${matches.length.toLocaleString("en")} of ${whole.toLocaleString("en")} items${pages > 1 ? `; page ${page + 1} of ${pages}` : ""}${replies.progress(searched)}`;
+  $("count").textContent = `${matches.length.toLocaleString("en")} of ${whole.toLocaleString("en")} items${pages > 1 ? `; page ${page + 1} of ${pages}` : ""}${barred ? `; not counted: ${barred.toLocaleString("en")} without a possible right answer, such as grids of which no cell can be hit` : ""}${replies.progress(searched)}`;
   $("stop").hidden = !replies.isOpen(searched);
   $("stop").textContent = replies.isStopped() ? "Continue" : "Stop";
   $("previous").disabled = page === 0;

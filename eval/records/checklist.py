@@ -29,8 +29,8 @@ from chexqa.files.terminal import PHANTOM_NOTICE, plural
 from chexqa.files.text import markdown
 
 MI_CLEAR = (
-    "1 models", "2 randomness", "3 prompts", "4 how prompts were sent", "5 how prompts were developed",
-    "6 independence of test data",
+    "1. model", "2. randomness", "3. prompts", "4. how prompts were sent", "5. how prompts were developed",
+    "6. independence of test data",
 )  # fmt: skip
 # Prevalences at which predictive values are computed.
 PREVALENCES = (0.01, 0.1, 0.3)
@@ -45,7 +45,10 @@ class Entry(NamedTuple):
 
 
 def mi_clear(graded: Graded) -> list[Entry]:
-    """Return the entries on MI-CLEAR-LLM's six items, in the order of the items; an item may have several entries."""
+    """Return the entries on MI-CLEAR-LLM's six items, in the order of the items.
+
+    An item may have several entries. Runs that have the same facts share an entry.
+    """
     runs = [run for run in graded.runs if not run.about.get(ELSEWHERE)]
     made: list[Entry] = []
     made += [entry for run in graded.runs for name in run.models for entry in _model(run, name)]
@@ -56,7 +59,7 @@ def mi_clear(graded: Graded) -> list[Entry]:
                       "who chose the wording, on which other data it was tried, and how many versions were "
                       "tried"))  # fmt: skip
     made += _independence(graded)
-    return sorted(made, key=lambda entry: MI_CLEAR.index(entry.item))
+    return sorted(dict.fromkeys(made), key=lambda entry: MI_CLEAR.index(entry.item))
 
 
 def _model(run: Run, name: str) -> Iterator[Entry]:
@@ -175,13 +178,14 @@ def reviewer(graded: Graded, decisions: pl.DataFrame) -> list[Entry]:
 
 
 def _reference(bench: Benchmark, cases: Mapping[str, CaseKey]) -> Entry:
-    """Return the sources of the masks; say for each finding if masks were drawn, taken from reports or predicted."""
-    masks = Counter(str(case.measures.get("source") or "not named") for case in cases.values())
+    """Return each finding's sources of masks; say for each finding if masks were drawn, from reports or predicted."""
     finding = {item.case_id: item.finding for item in bench.items}
+    masks = Counter(f"{finding[name]}: {case.measures.get('source') or 'not named'}" for name, case in cases.items()
+                    if name in finding)  # fmt: skip
     told = Counter(f"{finding[name]}: {case.measures['reference']}" for name, case in cases.items()
                    if name in finding and case.measures.get("reference"))  # fmt: skip
     unknown = len(finding) - told.total()
-    known = f"masks of {_counted(masks)}" + (f"; {_counted(told)}" if told else "")
+    known = f"sources of masks: {_counted(masks)}" + (f"; {_counted(told)}" if told else "")
     lacks = f"for {plural(unknown, 'case')}: drawn, from reports or by a model (field 'reference' of the manifest); "
     return Entry("reference standard by finding", known, None if bench.is_phantom else (
         f"{lacks if unknown else ''}by whom, and how differences were settled"))  # fmt: skip

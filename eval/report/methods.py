@@ -58,22 +58,25 @@ def _benchmark(graded: Graded) -> str:
     )
 
 
-def _runs(runs: Sequence[Run]) -> Iterable[str]:
+def _runs(runs: Sequence[Run]) -> list[str]:
+    """Return a paragraph for each way in which models were asked, with the models of all runs that asked in it."""
+    models: dict[str, list[str]] = {}
     for run in runs:
         if run.about.get(ELSEWHERE):
             how = "" if run.about["protocol"] == PREDICTIONS else f", under the protocol '{protocol_name(run)}'"
-            yield f"Made elsewhere{how}, and graded as given: {', '.join(run.models)}."
+            models.setdefault(f"Made elsewhere{how}, and graded as given: ", []).extend(run.models)
             continue
         views = [
             ("blind", "No picture was sent."),
             ("overlay_only", "Only the drawings were sent, on plain grey instead of the radiograph."),
         ]
         notes = " ".join([*_condition(run), *(text for name, text in views if run.about.get(name))])
-        models = "; ".join(_model(run, name) for name in run.models)
-        yield (
+        way = (
             f"Protocol '{run.about['protocol']}': {_PROTOCOLS[run.about['protocol']]}.{' ' + notes if notes else ''}"
-            f"{_how_much(run)} Models: {models}."
+            f"{_how_much(run)} Models: "
         )
+        models.setdefault(way, []).extend(_model(run, name) for name in run.models)
+    return [f"{way}{'; '.join(dict.fromkeys(own))}." for way, own in models.items()]
 
 
 def _condition(run: Run) -> Iterable[str]:

@@ -135,6 +135,16 @@ def test_an_address_leads_to_the_items_it_names(tab: Tab, choice: Any, found: in
     assert len(kinds(tab)) == found
 
 
+def test_a_filter_on_agreement_says_what_it_cannot_count(tab: Tab) -> None:
+    go(tab, "#kind=grid_cell&models=all_wrong")
+    tab.wait("document.getElementById('count').textContent.startsWith('1 of ')")
+    count, told = tab.page.locator("#count"), "such as grids of which no cell can be hit"
+    assert f"not counted: 1 without a possible right answer, {told}" in count.inner_text()
+    go(tab, "#kind=grid_cell")
+    tab.wait("document.getElementById('count').textContent.startsWith('2 of ')")
+    assert "not counted" not in count.inner_text()
+
+
 def test_a_search_without_hits_says_which_filter_to_leave_out(tab: Tab) -> None:
     go(tab, "#text=no-such-text&kind=location")
     told = tab.page.locator("#loosen")

@@ -17,6 +17,7 @@ from logs import log
 from chexqa.contract.benchmark import SKIPPED
 from chexqa.eval.records import case_flow, checklist
 from chexqa.eval.records.checklist import MI_CLEAR
+from chexqa.eval.report.methods import _runs
 from chexqa.eval.scoring.grade import Graded, grade_folders
 
 
@@ -43,6 +44,19 @@ def test_all_six_items_are_there_and_name_what_is_missing(graded: Graded) -> Non
     assert "--repeats" in str(by_item[MI_CLEAR[1]].missing)
     assert "Set A, Set B" in str(by_item[MI_CLEAR[5]].known)
     assert "training data" in str(by_item[MI_CLEAR[5]].missing)
+
+
+def test_runs_with_the_same_facts_share_their_rows_and_paragraphs(handmade: Handmade, tmp_path: Path) -> None:
+    handmade.case("a", "edema", "lesion_free", detection=(2,))
+    bench = handmade.write("real")
+    protocols = {"one": "end_to_end", "two": "independent"}
+    graded = grade_folders([log(tmp_path / name, bench, protocol=how) for name, how in protocols.items()])
+    entries = checklist.mi_clear(graded)
+    assert len(set(entries)) == len(entries)
+    assert [entry.item for entry in entries].count(MI_CLEAR[0]) == 1
+    more = grade_folders([log(tmp_path / name, bench, model=name) for name in ("three", "four")])
+    (paragraph,) = _runs(more.runs)
+    assert "Models: three (openai/m; default decoding; asked on 2026-01-01); four (openai/m;" in paragraph
 
 
 @pytest.mark.parametrize("name", [
@@ -90,6 +104,8 @@ def test_results_by_site_and_the_reference_by_finding_are_told_where_the_manifes
     handmade.case("c", "edema", "lesion_free", detection=(1,))
     graded = grade_folders([log(tmp_path / "run", handmade.write("real"))])
     known = {entry.item: entry for entry in checklist.reviewer(graded, decisions(0.9, 0.8))}
+    sources = "sources of masks: edema: not named 2, effusion: not named 1; "
+    assert str(known["reference standard by finding"].known).startswith(sources)
     assert str(known["reference standard by finding"].known).endswith("edema: report 1, effusion: drawn 1")
     assert str(known["reference standard by finding"].missing).startswith("for 1 case: drawn, from reports or by")
     site = known["results by site"]

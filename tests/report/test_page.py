@@ -26,6 +26,7 @@ from chexqa.eval.gallery.files import script_json
 from chexqa.eval.gallery.stressed import EXAMPLES
 from chexqa.eval.report import plot_style
 from chexqa.eval.report.page import data as page_data
+from chexqa.eval.report.page.render import asked
 from chexqa.eval.scoring import intervals
 from chexqa.eval.tables.grid import MACRO
 from chexqa.eval.thresholds.fit import LEAST_OBSERVATIONS
@@ -158,9 +159,9 @@ def board(page: Any) -> list[list[str]]:
 
 
 def test_the_first_screen_says_who_was_asked_and_who_is_best(page: Any, report: Path) -> None:
-    asked = page.locator(".asked").inner_text()
-    assert "3 models and 1 baseline and 1 reader were asked" in asked
-    assert "on 16 cases of 16 patients, with 2 findings, under the protocols end to end, independent" in asked
+    told = page.locator(".asked").inner_text()
+    assert "3 models and 1 baseline and 1 reader were asked" in told
+    assert "on 16 cases of 16 patients, with 2 findings, under the protocols end to end, independent" in told
     rows = board(page)
     assert [row[1] for row in rows if row[0]] == ["good", "fair", HOSTILE], "ranked; others have no rank"
     assert {row[1] for row in rows if not row[0]} == {"reader/anna", "baseline/oracle"}
@@ -171,7 +172,7 @@ def test_the_first_screen_says_who_was_asked_and_who_is_best(page: Any, report: 
     assert shown["mean"] == f"{100 * of_good:.1f}"
     best = page.locator(".best").inner_text()
     assert best.startswith("Best model overall\ngood\n")
-    assert "is the finding visible (coarse)" in asked
+    assert "is the finding visible (coarse)" in told
     pairs = pl.read_csv(report / "tables" / "pairs.csv").filter(
         (pl.col("protocol") == "end_to_end") & (pl.col("score") == "grid") & pl.col("p").is_not_null()
     )
@@ -219,6 +220,30 @@ def test_the_page_and_its_files_say_which_models_are_simulated(page: Any, report
     plots = json.loads((report.parent / "notices.json").read_text())
     assert plots
     assert all(said in " ".join(text.split()) for text in plots)
+
+
+def test_the_first_sentence_counts_models_of_unknown_domain() -> None:
+    facts = {"items": 9, "cases": 2, "patients": 2, "clusters": "patients", "findings": 1}
+    frames = {"facts": pl.DataFrame([facts]), "levels": pl.DataFrame({"level": ["coarse"]}), "grid": pl.DataFrame()}
+    models = [{"name": str(domain), "domain": domain, "role": "model"} for domain in ("general", "medical", None)]
+    said = asked({"models": models, "protocols": ["independent"]}, frames, several=False)
+    assert said.startswith("3 models (1 general, 1 medical, 1 of unknown domain) were asked 9 questions")
+    assert asked({"models": models[2:], "protocols": ["independent"]}, frames, several=False).startswith("1 model was")
+
+
+def test_a_tile_names_the_models_that_are_not_told_apart_from_the_best(page: Any) -> None:
+    names = page.evaluate("""() => {
+      const kept = report.rows("groups").map((row) => row.letters);
+      report.rows("groups").forEach((row) => { row.letters = "a"; });
+      leaderboard.show();
+      document.querySelector(".best button.term").focus();
+      const told = `${document.querySelector(".best .sure").innerText}: ${document.getElementById("tip").innerText}`;
+      report.rows("groups").forEach((row, place) => { row.letters = kept[place]; });
+      leaderboard.show();
+      return told;
+    }""")
+    assert names.startswith("not told apart from 2 others")
+    assert f"fair, {HOSTILE}" in names
 
 
 def test_a_score_that_is_not_above_guessing_is_not_praised_and_unpriced_models_are_named(page: Any) -> None:

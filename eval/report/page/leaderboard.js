@@ -158,11 +158,10 @@ const leaderboard = (() => {
       const equal = ranked.filter((model) => column.of(model).value === one.value), rest = ranked.slice(equal.length);
       const alike = own ? rest.filter((model) => [...(group.get(`${column.name} ${model}`) ?? "")].some((letter) => own.includes(letter))) : null;
       const sure = ranked.length < 2 ? "the only model" : column.isUntested ? "models are not tested against each other" : alike === null ? exploratory(column.name, first, ranked[1]) : !rest.length ? "all models have the same score" :
-        !alike.length ? `ahead of ${equal.length > 1 ? "all others" : "every other model"}` : alike.length === 1 ? ["not told apart from ", report.whole(alike[0])] : `not told apart from ${alike.length} others`;
+        !alike.length ? `ahead of ${equal.length > 1 ? "all others" : "every other model"}` : alike.length === 1 ? ["not told apart from ", report.whole(alike[0])] : ["not told apart from ", named(alike)];
       // Tests are of one score, whatever the switches say.
       const other = alike !== null && report.measure() !== "corrected" ? " (tested: corrected for chance, all questions)" : "";
       const said = make("span", { class: "sure" }, sure, other), names = equal.length > 3 ? `${first} and ${equal.length - 1} others` : equal.join(", ");
-      if (alike && alike.length > 1) tell(fillIn(said), ["Not told apart at 5 %", alike.join(", ")]);
       const highest = make("span", { class: "with" }, "highest: ", report.whole(names), `, ${number(one.value)} ${interval(one.low, one.high) || `(${one.missing})`}${one.chance ? `; guessing has ${number(one.chance)}` : ""}`);
       const none = (said, ...more) => make("div", {}, make("dt", {}, column.name === data.overall ? "Overall" : column.label), make("dd", {}, make("b", {}, said), " ", highest, ...more));
       if (column.name === "grounding") return none(verdicts(column, ranked), make("span", { class: "sure" }, audited(one.row)));
@@ -172,7 +171,11 @@ const leaderboard = (() => {
       return make("div", {}, make("dt", {}, column.name === data.overall ? "Best model overall" : `Best model at ${column.label}`),
         make("dd", {}, make("b", {}, ...report.breakable(names)), " ", make("span", { class: "with" }, `${number(one.value)} ${interval(one.low, one.high) || `(${one.missing})`}${column.name === data.grid ? `, at most ${number(one.row.ceiling)} possible` : ""}`), said));
     }));
-    function fillIn(node) { node.setAttribute("tabindex", "0"); node.setAttribute("role", "note"); return node; }
+  }
+
+  // The number of models, with their names on hover and focus.
+  function named(models) {
+    return tell(make("button", { type: "button", class: "term", "aria-description": models.join(", ") }, `${models.length} others`), ["Not told apart at 5 %", models.join(", ")]);
   }
 
   // How to read the leaderboard: the scale, the marks, the letters, and what is missing and why.

@@ -50,6 +50,9 @@ def asked(data: Mapping[str, Any], frames: Frames, several: bool) -> str:
     beside = [text for text in others if not text.startswith("0 ")]
     domains = [f"{sum(one['domain'] == name for one in models)} {name}" for name in ("general", "medical")]
     known = [text for text in domains if not text.startswith("0 ")]
+    unknown = sum(one["domain"] not in ("general", "medical") for one in models)
+    if known and unknown:
+        known.append(f"{unknown} of unknown domain")
     who = plural(len(models), "model") + (f" ({', '.join(known)})" if known else "")
     who = " and ".join([who, *beside]) if models else " and ".join(beside)
     levels = set(frames["levels"]["level"]) | (set() if frames["grid"].is_empty() else {GRID_SCORE})
