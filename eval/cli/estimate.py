@@ -345,7 +345,7 @@ def _show_power(
 @click.command("plan", epilog="Example: chexqa plan bench --models gpt-5.4,medgemma-27b --on mean -o plan.json")
 @click.argument("bench", type=_PATH)
 @click.option("--models", "names", metavar="A,B", required=True, shell_complete=completion.models,
-              help="Models to be compared, by their names in tables.")  # fmt: skip
+              help="Models to be compared, by their names in tables; any name is taken.")  # fmt: skip
 @click.option("--protocol", "named", multiple=True, metavar="|".join(protocols.PROTOCOLS),
               shell_complete=completion.protocol,
               help="A protocol; repeat the option for several.  [default: end_to_end]")  # fmt: skip

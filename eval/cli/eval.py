@@ -206,8 +206,15 @@ def ask(bench: Benchmark, chosen: list[Model], folder: Path, given: dict[str, An
     files_alone = batch is not None and not given["batch_submit"]
     order = _order(bench, chosen if files_alone else _available(chosen, given["skip_unavailable"]), folder, given, rule)
     if batch is not None:
-        return batches.ask(order, batch, given["batch_submit"], given["batch_poll"])
-    for wording, why in unequal(bench).items() if WORDING in order.stress else ():
+        found = batches.ask(order, batch, given["batch_submit"], given["batch_poll"])
+    else:
+        found = _ask_live(order)
+    runner.count_left_out(order, found)
+    return found
+
+
+def _ask_live(order: RunConfig) -> list[ModelProgress]:
+    for wording, why in unequal(order.benchmark).items() if WORDING in order.stress else ():
         about = f"wording {wording.letter} of {wording.kind}"
         messages().print(f"{about} is not asked, because a review found that its meaning differs ({why})")
     # A callable may print; its output must not mix with the result of this command.
@@ -341,7 +348,7 @@ def unfinished(rows: Sequence[ModelProgress], in_python: bool = False) -> Unfini
     """
     open_ = [progress for progress in rows if progress.unfinished]
     if not open_:
-        return None
+        return _left_out(rows, in_python)
     whys = {progress.stopped for progress in open_} | {progress.error for progress in open_ if in_python}
     why = f" ({'; '.join(sorted(filter(None, whys)))})" if any(whys) else ""
     steps = {progress.then for progress in open_}
@@ -351,6 +358,19 @@ def unfinished(rows: Sequence[ModelProgress], in_python: bool = False) -> Unfini
         UnfinishedError, f"{plural(left, 'turn')} unfinished{why}")  # fmt: skip
     text = f"{count}; {then} (no answered question is asked again)."
     return made(text.replace(AGAIN, "call the function again to ask the remaining questions") if in_python else text)
+
+
+def _left_out(rows: Sequence[ModelProgress], in_python: bool) -> UnfinishedError | None:
+    """Return the error that names the conditions of a run of which a command left questions open; None if none is."""
+    left = sum(progress.open_there for progress in rows)
+    if not left:
+        return None
+    names = rows[0].run_conditions
+    option = f"condition={list(names)}" if in_python else f"--condition {','.join(names)}"
+    return UnfinishedError(
+        f"{plural(left, 'turn')} of the run's other conditions unfinished; add {option} to continue (no answered "
+        "question is asked again)."
+    )
 
 
 def _print(progress: ModelProgress) -> None:

@@ -161,7 +161,7 @@ def _show(found: list[health_check.Check]) -> None:
     for one in found:
         word = Text("works", style="green") if one.works else Text("fails", style="red")
         if one.works and not one.right:
-            word = Text("works, answers wrong", style="yellow")
+            word = Text("works, answers wrong" if one.readable else "works, no readable answer", style="yellow")
         # An error is shown in full. Of a long answer only the end is shown, because it is the most informative part.
         short = one.said if not one.works or len(one.said) <= SAID_CHARACTERS else f"…{one.said[1 - SAID_CHARACTERS :]}"
         table.add_row(Text(one.model), word, "" if one.latency_s is None else f"{one.latency_s:.1f}", Text(short))

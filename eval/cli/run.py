@@ -12,7 +12,7 @@ from rich import box
 from rich.table import Table
 
 from chexqa.cli.main import Entry, LazyGroup
-from chexqa.contract.read_run import TURNS
+from chexqa.contract.read_run import TURNS, read_about
 from chexqa.eval.batches.results import FOLDER as RESULTS
 from chexqa.eval.runs import foreign_lines as repairing
 from chexqa.eval.runs.status import Status, status
@@ -74,7 +74,7 @@ def show_status(folder: Path, as_json: bool) -> None:
         table.add_row(
             Name(row.model), _done(row), cost, tokens, rate, _left(row, now), _ago(row.last_reply, now), states
         )
-    out = console()
+    out, extra = console(), _extra(read_about(folder))
     out.print(table)
     for row in rows:
         if row.last_error is not None:
@@ -82,7 +82,7 @@ def show_status(folder: Path, as_json: bool) -> None:
             out.print(f"{row.model}: its last turn failed: {words}", style="yellow", soft_wrap=True)
         if row.decided is not None:
             out.print(f"{row.model}: {row.decided}; the remaining patients are not asked.", soft_wrap=True)
-        for said in filter(None, (row.note, _activity(row, now), *_waiting(row))):
+        for said in filter(None, (row.note, _activity(row, now, extra), *_waiting(row))):
             out.print(f"{row.model}: {said}", style="yellow", soft_wrap=True)
 
 
@@ -196,14 +196,24 @@ def _left(row: Status, now: datetime) -> str:
     return "not begun" if row.last_turn is None and not row.asking else "–"
 
 
-def _activity(row: Status, now: datetime) -> str | None:
-    """Return a sentence if no process asks a model, or if its replies have stopped coming; otherwise None."""
+def _extra(about: Record) -> str:
+    """Return the options of a run's 'chexqa eval' command that name more questions than the original ones."""
+    names = {"--condition": "interventions", "--stress": "stress"}
+    return "".join(f" {option} {','.join(about[name])}" for option, name in names.items() if about.get(name))
+
+
+def _activity(row: Status, now: datetime, extra: str) -> str | None:
+    """Return a sentence if no process asks a model, or if its replies have stopped coming; otherwise None.
+
+    ``extra`` has the result of :func:`_extra`.
+    """
     if row.is_done or row.decided is not None or row.asking is None or row.total is None:
         return None
     if row.waiting:
         return None
     if not row.asking:
-        return "no process asks this model; to ask its open questions, run the run's 'chexqa eval' command again."
+        command = f"'chexqa eval' command{f' (with{extra})' if extra else ''} again"
+        return f"no process asks this model; to ask its open questions, run the run's {command}."
     began = min(one["since"] for one in row.asking)
     silent = now - max(datetime.fromisoformat(time) for time in (began, row.last_reply) if time is not None)
     if silent < SILENCE:

@@ -20,7 +20,8 @@ SIDE = 64
 SAID_CHARACTERS = 2000
 SYSTEM = "You answer questions about pictures."
 QUESTION = "Which half of the picture is white? 1. the left half 2. the right half\nEnd with 'Answer: N'."
-RIGHT = re.compile(r"answer\W*2\b", re.IGNORECASE)
+ANSWER = re.compile(r"answer\W*([12])\b", re.IGNORECASE)
+RIGHT = "2"
 PICTURE = Picture("radiograph", "check.png")
 
 
@@ -28,7 +29,8 @@ PICTURE = Picture("radiograph", "check.png")
 class Check:
     """Result of a check.
 
-    ``works`` is True if the reply has text. ``right`` is True if the reply names the white half.
+    ``works`` is True if the reply has text. ``readable`` is True if the reply names a half, and ``right`` is True if it
+    names the white half.
     """
 
     model: str
@@ -37,6 +39,7 @@ class Check:
     latency_s: float | None
     cost_usd: float | None
     said: str
+    readable: bool = False
 
     def to_record(self) -> Record:
         """Return the JSON form."""
@@ -78,7 +81,7 @@ async def _one(asker: Client, model: Model, messages: Sequence[Message]) -> Chec
         " (cut off, perhaps because the model thought too long)" if reply.finish_reason == "length" else ""
     )
     said = words if works else reply.error or words or empty
-    right = works and RIGHT.search(words) is not None
+    named = {match[1] for match in ANSWER.finditer(words)} if works else set()
     # The end of an answer is the most informative part.
     short = said if len(said) <= SAID_CHARACTERS else f"…{said[1 - SAID_CHARACTERS :]}"
-    return Check(model.name, works, right, reply.latency_s, reply.cost_usd, short)
+    return Check(model.name, works, RIGHT in named, reply.latency_s, reply.cost_usd, short, bool(named))

@@ -64,6 +64,8 @@ class ModelProgress:
     ``stopped`` says why no more questions are asked, and ``then`` says what the user can do about it.
     ``error`` is the text of the last error, overflow or refusal that has a text.
     ``pending`` counts the requests in batches that have no result yet.
+    ``run_conditions`` names the run's conditions if this command leaves some out, and ``open_there`` counts the open
+    turns of those left out.
     ``answerers`` has the names of the models that answered, as the server reports the names.
     ``decision`` is the result of the stopping rule that ended the run.
     """
@@ -81,6 +83,8 @@ class ModelProgress:
     set_aside: int = 0
     pending: int = 0
     decision: Decision | None = None
+    run_conditions: tuple[str, ...] = ()
+    open_there: int = 0
     counts: Counter[str] = field(init=False)
 
     def __post_init__(self) -> None:

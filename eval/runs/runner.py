@@ -10,14 +10,14 @@ import asyncio
 import gc
 import itertools
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import ORIGINAL, Item
-from chexqa.contract.read_run import ERROR
+from chexqa.contract.items import ORIGINAL, Item, asked_conditions
+from chexqa.contract.read_run import ERROR, read_about, read_log
 from chexqa.eval.design import subset
 from chexqa.eval.design.pair_decision import StoppingRule
 from chexqa.eval.design.subset import Shard
@@ -34,12 +34,12 @@ from chexqa.eval.runs.budget import Budget, BudgetTracker
 from chexqa.eval.runs.conversations import ConversationWorker, Watch
 from chexqa.eval.runs.model_progress import ModelProgress
 from chexqa.eval.runs.run_folder import RunIdentity
-from chexqa.eval.runs.turn_log import Log, opened
+from chexqa.eval.runs.turn_log import Log, log_path, opened
 from chexqa.eval.runs.until_decided import DecisionStop
 from chexqa.eval.stress import stressed_pictures
 from chexqa.eval.stress.stressed_pictures import StressedPictures
 from chexqa.files.errors import InputError
-from chexqa.files.jsonio import many_objects
+from chexqa.files.jsonio import is_file, many_objects
 
 INTERRUPTED = "interrupted"
 
@@ -127,6 +127,23 @@ def run(order: RunConfig, watch: Watch = lambda progress: None) -> list[ModelPro
         if until:
             until.write(order.folder)
         return [job.progress for job in jobs]
+
+
+def count_left_out(order: RunConfig, rows: Iterable[ModelProgress]) -> None:
+    """Set, in each model's progress, the number of open turns of the run's conditions that this command leaves out."""
+    held = asked_conditions(read_about(order.folder))
+    others = [name for name in held if name not in order.interventions]
+    if not others:
+        return
+    bench, modifiers = order.benchmark, order.modifiers
+    cases = subset.share(subset.chosen(bench, order.limit, order.limit_per_path), order.shard)
+    wanted = {item.item_id for item in subset.conditioned(bench, cases, others)}
+    for progress in rows:
+        path = log_path(order.folder, progress.model, order.shard)
+        turns = read_log(path).turns if is_file(path) else ()
+        done = {turn.key for turn in turns if turn.item_id in wanted and turn.state != ERROR}
+        progress.run_conditions = tuple(held)
+        progress.open_there = len(wanted) * modifiers.rotations * modifiers.repeats - len(done)
 
 
 @contextmanager

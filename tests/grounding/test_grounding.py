@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -170,6 +171,23 @@ def asked(bench: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def tables(asked: Path) -> dict[str, pl.DataFrame]:
     return tables_of(scored_sample(grade.grade_folders([asked])))
+
+
+def test_a_run_continued_without_its_conditions_is_not_called_finished(
+    cli: Callable[..., tuple[int, str, str]], asked: Path, bench: Benchmark, tmp_path: Path
+) -> None:
+    run = shutil.copytree(asked, tmp_path / "run")
+    path = run / "turns" / "pixels.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+    with server() as url:
+        command = ("eval", bench.folder, "--model-id", "pixels", "--api-base", url, "-o", run)
+        code, out, err = cli(*command)
+        assert (code, "Next:" in out) == (3, False)
+        assert "1 turn of the run's other conditions unfinished; add --condition original,target,irrelevant" in err
+        told = " ".join(cli("run", "status", run)[1].split())
+        assert "command (with --condition original,target,irrelevant) again" in told
+        assert cli(*command, "--condition", "original,target,irrelevant")[0] == 0
+        assert cli(*command)[0] == 0
 
 
 def row_of(tables: dict[str, pl.DataFrame], model: str) -> dict[str, Any]:

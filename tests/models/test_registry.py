@@ -1,6 +1,7 @@
 """The models registry: the fourteen, a user's own, what each lacks, and the command that lists them."""
 
 import json
+import re
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -331,27 +332,30 @@ def test_a_check_tells_what_works_from_what_fails(cli: Cli, tmp_path: Path) -> N
     with (
         answering("It is the right one.\n\n**Answer: 2**") as good,
         answering("Answer: 1") as wrong,
+        answering("White.") as vague,
         answering("") as mute,
     ):
-        addresses = {"good": good, "wrong": wrong, "mute": mute}
+        addresses = {"good": good, "wrong": wrong, "vague": vague, "mute": mute}
         rows = [f"  - {{name: {name}, like: lingshu-32b, api_base: '{url}', endpoint_variable: null}}"
                 for name, url in addresses.items()]  # fmt: skip
         rows.append("  - {name: gone, like: lingshu-32b, api_base: 'http://127.0.0.1:9/v1', endpoint_variable: null}")
         path = tmp_path / "models.yaml"
         path.write_text("models:\n" + "\n".join(rows) + "\n")
         code, out, err = cli(
-            "models", "check", "--models-file", path, "--models", "good,wrong,mute,gone,medgemma-27b", "--json"
+            "models", "check", "--models-file", path, "--models", "good,wrong,vague,mute,gone,medgemma-27b", "--json"
         )
         found = {one["model"]: one for one in json.loads(out)}
-        alone = cli("models", "check", "--models-file", path, "--models", "good")
+        alone = cli("models", "check", "--models-file", path, "--models", "good,wrong,vague")
     assert code == 3
     assert "2 models failed: mute, gone." in err
     assert "Not checked: 1 model" in err
-    assert {name: (one["works"], one["right"]) for name, one in found.items()} == {
-        "good": (True, True), "wrong": (True, False), "mute": (False, False), "gone": (False, False)}  # fmt: skip
+    assert {name: (one["works"], one["right"], one["readable"]) for name, one in found.items()} == {
+        "good": (True, True, True), "wrong": (True, False, True), "vague": (True, False, False),
+        "mute": (False, False, False), "gone": (False, False, False)}  # fmt: skip
     assert "connection refused" in found["gone"]["said"]
     assert alone[0] == 0
-    assert "works" in alone[1]
+    said = " ".join(alone[1].split())
+    assert re.search(r"good works +\d.*wrong works, answers wrong \d.*vague works, no readable answer \d", said), said
 
 
 @pytest.mark.parametrize("seconds", ["nan", "inf", "0"])

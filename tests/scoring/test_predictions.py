@@ -64,7 +64,7 @@ def test_items_without_a_line_are_not_asked(cli: Cli, tiny_benchmark: Path, tmp_
         ({"answer": True}, "line 1: field 'answer'"),
         ({"answer": [1], "refused": True}, "line 1: give one of"),
         ({"answer": [1], "confidence": 2}, "line 1: field 'confidence'"),
-        ({"answer": [1], "protocol": "by hand"}, "line 1: field 'protocol'"),
+        ({"answer": [1], "protocol": "by hand"}, "'protocol': .* is not one of .*, \"independent \\(blind\\)\""),
         ({"answer": [1], "sure": 1}, "unknown field"),
     ],
 )
