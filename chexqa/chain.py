@@ -206,13 +206,14 @@ def evaluate(
     """
     from chexqa.eval.cli import eval as command
     from chexqa.eval.cli import params
+    from chexqa.eval.runs.model_progress import unfinished
 
     given = params.values(command.evaluate, ["."], options, RunOptions.__annotations__)
     given["settings"] = _settings(decoding or {})
     asked = command.set_up(_models(models, name, given), given)
     loaded = _benchmark(bench)
     done = _outside_loops(lambda: command.ask(loaded, asked, Path(out), given))
-    error = command.unfinished(done, in_python=True)
+    error = unfinished(done, in_python=True)
     if error is not None and not allow_unfinished:
         raise error
     run = load(out)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -26,12 +25,12 @@ from chexqa.eval.prompts import conditions, protocols
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.runs import dry_run, runner, until_decided
 from chexqa.eval.runs.budget import Budget
-from chexqa.eval.runs.model_progress import AGAIN, MEND, RAISE, ModelProgress
+from chexqa.eval.runs.model_progress import ModelProgress, unfinished
 from chexqa.eval.runs.runner import RunConfig
 from chexqa.eval.stress import cells
 from chexqa.eval.stress.unequal_wordings import unequal
 from chexqa.eval.stress.wordings import WORDING
-from chexqa.files.errors import InputError, PendingError, UnfinishedError
+from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record
 from chexqa.files.say import argument, say, say_json
 from chexqa.files.terminal import console, loading, messages, plural
@@ -338,39 +337,6 @@ def _conclude(progress_of_models: list[ModelProgress], folder: Path, as_json: bo
         raise error
     if not as_json:
         console().print(f"Next: chexqa grade {argument(folder)}", soft_wrap=True)
-
-
-def unfinished(rows: Sequence[ModelProgress], in_python: bool = False) -> UnfinishedError | None:
-    """Return the error that says how many questions are left, why, and what to do; None if no question is left.
-
-    With ``in_python`` the message also names each model's last error, which the command prints elsewhere. The message
-    then says "call the function again" instead of "run the same command again".
-    """
-    open_ = [progress for progress in rows if progress.unfinished]
-    if not open_:
-        return _left_out(rows, in_python)
-    whys = {progress.stopped for progress in open_} | {progress.error for progress in open_ if in_python}
-    why = f" ({'; '.join(sorted(filter(None, whys)))})" if any(whys) else ""
-    steps = {progress.then for progress in open_}
-    then = steps.pop() if len(steps) == 1 else AGAIN if steps.isdisjoint((MEND, RAISE)) else MEND
-    left, pending = sum(progress.unfinished for progress in open_), sum(progress.pending for progress in open_)
-    made, count = (PendingError, f"{plural(pending, 'request')} without a result") if pending and not why else (
-        UnfinishedError, f"{plural(left, 'turn')} unfinished{why}")  # fmt: skip
-    text = f"{count}; {then} (no answered question is asked again)."
-    return made(text.replace(AGAIN, "call the function again to ask the remaining questions") if in_python else text)
-
-
-def _left_out(rows: Sequence[ModelProgress], in_python: bool) -> UnfinishedError | None:
-    """Return the error that names the conditions of a run of which a command left questions open; None if none is."""
-    left = sum(progress.open_there for progress in rows)
-    if not left:
-        return None
-    names = rows[0].run_conditions
-    option = f"condition={list(names)}" if in_python else f"--condition {','.join(names)}"
-    return UnfinishedError(
-        f"{plural(left, 'turn')} of the run's other conditions unfinished; add {option} to continue (no answered "
-        "question is asked again)."
-    )
 
 
 def _print(progress: ModelProgress) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from chexqa.contract.read_run import ERROR, Turn
 from chexqa.eval.design.pair_decision import Decision
 from chexqa.eval.models.rate_limit import RateLimiter
 from chexqa.eval.runs import budget
+from chexqa.files.errors import PendingError, UnfinishedError
 from chexqa.files.terminal import plural
 
 NOT_ASKED = "not_asked"
@@ -122,3 +123,36 @@ class ModelProgress:
         paid, used = budget.cost(turn), budget.tokens(turn)
         self.cost_usd = None if paid is None or self.cost_usd is None else self.cost_usd + paid
         self.tokens = None if used is None or self.tokens is None else self.tokens + used
+
+
+def unfinished(rows: Sequence[ModelProgress], in_python: bool = False) -> UnfinishedError | None:
+    """Return the error that says how many questions are left, why, and what to do; None if no question is left.
+
+    With ``in_python`` the message also names each model's last error, which the command prints elsewhere. The message
+    then says "call the function again" instead of "run the same command again".
+    """
+    open_ = [progress for progress in rows if progress.unfinished]
+    if not open_:
+        return _left_out(rows, in_python)
+    whys = {progress.stopped for progress in open_} | {progress.error for progress in open_ if in_python}
+    why = f" ({'; '.join(sorted(filter(None, whys)))})" if any(whys) else ""
+    steps = {progress.then for progress in open_}
+    then = steps.pop() if len(steps) == 1 else AGAIN if steps.isdisjoint((MEND, RAISE)) else MEND
+    left, pending = sum(progress.unfinished for progress in open_), sum(progress.pending for progress in open_)
+    made, count = (PendingError, f"{plural(pending, 'request')} without a result") if pending and not why else (
+        UnfinishedError, f"{plural(left, 'turn')} unfinished{why}")  # fmt: skip
+    text = f"{count}; {then} (no answered question is asked again)."
+    return made(text.replace(AGAIN, "call the function again to ask the remaining questions") if in_python else text)
+
+
+def _left_out(rows: Sequence[ModelProgress], in_python: bool) -> UnfinishedError | None:
+    """Return the error that names the conditions of a run of which a command left questions open; None if none is."""
+    left = sum(progress.open_there for progress in rows)
+    if not left:
+        return None
+    names = rows[0].run_conditions
+    option = f"condition={list(names)}" if in_python else f"--condition {','.join(names)}"
+    return UnfinishedError(
+        f"{plural(left, 'turn')} of the run's other conditions unfinished; add {option} to continue (no answered "
+        "question is asked again)."
+    )
