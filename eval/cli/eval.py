@@ -13,6 +13,7 @@ import click
 
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import ORIGINAL, condition_of
 from chexqa.eval.cli import batches, completion, live_progress, params
 from chexqa.eval.cli.params import PositiveFloat, other_model, select
 from chexqa.eval.design import subset
@@ -204,6 +205,12 @@ def ask(bench: Benchmark, chosen: list[Model], folder: Path, given: dict[str, An
     # Files can be written without a key or a server.
     files_alone = batch is not None and not given["batch_submit"]
     order = _order(bench, chosen if files_alone else _available(chosen, given["skip_unavailable"]), folder, given, rule)
+    altered = set(order.interventions) - {ORIGINAL}
+    if altered and all(condition_of(item.item_id) not in altered for item in order.items):
+        messages().print(
+            "none of the chosen cases has an altered picture, so no question on one is asked; choose more cases",
+            soft_wrap=True,
+        )
     if batch is not None:
         found = batches.ask(order, batch, given["batch_submit"], given["batch_poll"])
     else:

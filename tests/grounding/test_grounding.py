@@ -190,6 +190,16 @@ def test_a_run_continued_without_its_conditions_is_not_called_finished(
         assert cli(*command)[0] == 0
 
 
+def test_chosen_cases_without_an_altered_picture_are_told(
+    cli: Callable[..., tuple[int, str, str]], bench: Benchmark, tmp_path: Path
+) -> None:
+    """The first case shows its finding, and the last case does not, so that only the first has altered pictures."""
+    with server() as url:
+        command = ("eval", bench.folder, "--model-id", "text", "--api-base", url, "--condition", "original,target")
+        said = [cli(*command, "--shard", f"{part}/{PRESENT + ABSENT}", "-o", tmp_path / "run")[2] for part in (1, 60)]
+    assert ["none of the chosen cases has an altered picture" in text for text in said] == [False, True]
+
+
 def row_of(tables: dict[str, pl.DataFrame], model: str) -> dict[str, Any]:
     return tables["grounding"].filter(pl.col("model") == model).row(0, named=True)
 
