@@ -10,7 +10,7 @@ import asyncio
 import gc
 import itertools
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -129,9 +129,9 @@ def run(order: RunConfig, watch: Watch = lambda progress: None) -> list[ModelPro
         return [job.progress for job in jobs]
 
 
-def count_left_out(order: RunConfig, rows: Iterable[ModelProgress]) -> None:
+def count_left_out(order: RunConfig, rows: Sequence[ModelProgress]) -> None:
     """Set, in each model's progress, the number of open turns of the run's conditions that this command leaves out."""
-    held = asked_conditions(read_about(order.folder))
+    held = asked_conditions(read_about(order.folder)) if rows else []
     others = [name for name in held if name not in order.interventions]
     if not others:
         return
