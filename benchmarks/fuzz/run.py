@@ -190,8 +190,9 @@ def forked(action: Callable[..., object], *given: object) -> int:
         try:
             action(*given)
             code = 0
-        except Exception:
+        except BaseException:
             traceback.print_exc()
+            raise
         finally:
             os._exit(code)  # whatever happens, the child must not go on with the parent's work
     return pid

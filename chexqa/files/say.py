@@ -40,7 +40,7 @@ def guard() -> None:
     """Print libraries' warnings, log records and uncaught errors through :func:`say`, until the process ends."""
     warnings.showwarning = lambda message, *where: say(f"warning: {message}", err=True)
     logging.lastResort = _Last(logging.WARNING)
-    # Where the home folder cannot be written, matplotlib says that it keeps its list of fonts elsewhere.
+    # If the home folder cannot be written, matplotlib warns that it keeps its list of fonts in another folder.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     sys.excepthook = lambda kind, error, trace: say(f"internal error: {kind.__name__}: {error}", err=True)
 

@@ -47,7 +47,7 @@ class LesionPlan:
 
 @dataclass(frozen=True)
 class Canvas:
-    """What a finding is drawn with: the body coordinates of each pixel of a small picture, and one random stream."""
+    """Drawing area of a finding: a small picture with the body coordinates of its pixels, and one random stream."""
 
     patient: Patient
     frame: Frame

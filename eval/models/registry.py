@@ -33,7 +33,7 @@ ADHOC_KEY_VARIABLE = "CHEXQA_API_KEY"
 ENDPOINT_PROVIDERS = (
     "azure", "azure_ai", "hosted_vllm", "litellm_proxy", "ollama", "ollama_chat", "openai", "openrouter",
 )  # fmt: skip
-# What a model needs that is like no other.
+# Fields that a model without the field ``like`` must have, with their values.
 NEEDED = {
     "litellm": "such as openai/MODEL",
     "domain": "general or medical",

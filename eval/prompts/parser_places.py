@@ -50,7 +50,7 @@ _TAG = re.compile(
 )  # fmt: skip
 _PAIR = re.compile(rf"[(\[]\s*({_NUMBER})\s*[,; ]\s*({_NUMBER})\s*[)\]]")
 _JSON, _OPENING = json.JSONDecoder(strict=False), re.compile(r"[\[{]")
-# What stands between shapes that form one answer: a comma, or the mark of a list's next line with its label.
+# Text between two shapes of one answer: a comma, or the beginning of a list's next line (its mark and its label).
 _BETWEEN = re.compile(r"\s*(?:,|and|;)?\s*(?:(?<=\n)[ ]*(?:[-*•+]|\d{1,2}[.)])\s*(?:[^\n\d\[\]{}:]{1,60}:\s*)?)?")
 # Coordinates as tokens of their own (<loc_100>, <loc0100>), and a unit after a number.
 _TOKENS, _PIXELS = re.compile(r"(?:<loc_?\d{1,4}>\s*){2,}"), re.compile(r"(?<=\d)\s?px\b")

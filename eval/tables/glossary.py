@@ -300,7 +300,7 @@ IN_TABLE: dict[str, dict[str, str]] = {
     "patients": {"grounding": "number of patients whose cases count in net grounding"},
     "findings": {"grounding": "number of findings in the mean of net grounding"},
 }
-# What the tables of :data:`IN_TABLE` are called in a text.
+# Names, in a text, of the tables in :data:`IN_TABLE`.
 _CALLED = {
     "states": "states of questions", "fresh": "drops on a fresh seed", "cells": "cells of the grid",
     "places": "places by coordinates", "differences": "two models side by side",

@@ -255,7 +255,7 @@ def test_grid(tables: dict[str, pl.DataFrame]) -> None:
 
 
 def test_positions(tables: dict[str, pl.DataFrame]) -> None:
-    """How often each position was chosen, and how often it was the key, among answered items with one right option."""
+    """The table of positions counts answered items with one right option: each position's choices and keys."""
 
     def at(kind: str, place: int, count: int, chosen: Number, keyed: Number | float, bias: Number) -> dict[str, Any]:
         return {"kind": kind, "position": place, "answers": count, **chosen.columns("chosen"),
