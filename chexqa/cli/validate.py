@@ -19,6 +19,7 @@ from chexqa.files.errors import InputError
 from chexqa.files.jsonio import check, parse_json, read_jsonl, read_lines, read_text, read_yaml
 from chexqa.files.terminal import plural
 from chexqa.generators.interventions import altered_items
+from chexqa.review.resolve.new_version import CHANGED, MASK_REVIEW
 
 # Beginning of a message about a file: "FILE, line 3: …", "FILE: …" or "FILE, field 'x': …".
 _PLACE = re.compile(r"(?P<file>[^:\n]+?)(?:, line (?P<line>\d+))?(?:, field '[^']*')?: ")
@@ -45,8 +46,8 @@ _LINE_KINDS = {
 # Files that chexqa writes empty, and what that means.
 _MAY_BE_EMPTY = {
     benchmark.SKIPPED: "no case was left out",
-    "review_changes.jsonl": "no item was reviewed",
-    "mask_review.jsonl": "no mask was sent back",
+    CHANGED: "no item was reviewed",
+    MASK_REVIEW: "no mask was sent back",
 }
 
 # Number of a manifest's missing files that are named; the others are only counted.

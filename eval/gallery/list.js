@@ -55,6 +55,15 @@ function passing() {
   }, found];
 }
 
+// The number of items that pass another choice and are of a sort.
+function count(other, isOfSort = () => true) {
+  const kept = choice;
+  choice = new URLSearchParams(other);
+  const [passes] = passing();
+  choice = kept;
+  return entries.filter((entry) => isOfSort(entry) && passes(entry)).length;
+}
+
 // Find the items that pass. The items that are shown first come first. With a search in replies, which reads case after
 // case, the items have the order of the cases.
 function filter() {
@@ -70,12 +79,8 @@ function filter() {
 
 // The number of items that a filter on shares of right answers leaves out, because no answer to them can be right.
 function countBarred() {
-  const kept = choice;
-  if (!kept.has("models") && !kept.has("difficulty")) return 0;
-  choice = new URLSearchParams([...kept].filter(([name]) => name !== "models" && name !== "difficulty"));
-  const [passes] = passing(), count = entries.filter((entry) => !canBeRight(entry) && passes(entry)).length;
-  choice = kept;
-  return count;
+  if (!choice.has("models") && !choice.has("difficulty")) return 0;
+  return count([...choice].filter(([name]) => name !== "models" && name !== "difficulty"), (entry) => !canBeRight(entry));
 }
 
 function address(changes = {}) {
@@ -148,12 +153,10 @@ function loosen() {
   const isNone = !matches.length && !replies.isOpen(searched), own = [...choice].filter(([name]) => CHOICES.includes(name));
   $("loosen").hidden = !isNone;
   if (!isNone) return;
-  const kept = choice, most = replies.isOn() ? "up to " : "";
+  const most = replies.isOn() ? "up to " : "";
   const lines = own.map(([name, value], number) => {
-    choice = new URLSearchParams(own.filter((_, other) => other !== number));
-    const [passes] = passing(), count = entries.filter(passes).length;
-    choice = kept;
-    return count ? make("li", {}, make("a", { href: `#${new URLSearchParams(own.filter((_, other) => other !== number))}` }, `without ${shownChoice(name, value)}`), `: ${name === "reply" ? "" : most}${count.toLocaleString("en")} ${count === 1 ? "item" : "items"}`) : null;
+    const rest = own.filter((_, other) => other !== number), found = count(rest);
+    return found ? make("li", {}, make("a", { href: `#${new URLSearchParams(rest)}` }, `without ${shownChoice(name, value)}`), `: ${name === "reply" ? "" : most}${found.toLocaleString("en")} ${found === 1 ? "item" : "items"}`) : null;
   }).filter(Boolean);
   $("loosen").replaceChildren(make("p", {}, lines.length ? "No item passes all filters. Leave one out:" : "No item passes all filters, and none passes if one of them is left out: ", lines.length ? null : make("a", { href: "#" }, "all items")), make("ul", {}, ...lines));
 }
