@@ -264,7 +264,7 @@ const plots = (() => {
         lines: list.map((row) => `${names[row.stage] || `stage ${row.stage}`}: ${number(row.gated)} % ${interval(row.gated_low, row.gated_high)} of ${row.cases} cases`) };
     }).filter(Boolean);
     const same = constant(path, stages.map((stage) => names[stage] || `stage ${stage}`));
-    return [make("h2", {}, "Where models stop seeing"), make("p", { class: "pale small" }, `Share of cases (${PATHS[path] ?? words(path)}) that are right in a stage and in all earlier stages, %; a stage is right if all its questions are. ${same ? `${same.said} ` : ""}${steepest(lines, stages.map((stage) => names[stage] || `stage ${stage}`))}${lines.length > 3 ? " The three best models have thick lines." : ""}`),
+    return [make("h2", {}, "Where models stop seeing"), make("p", { class: "pale small" }, `Share of cases (${PATHS[path] ?? words(path)}) that are right in a stage and in all earlier stages, %; a stage is right if all its questions are. ${same ? `${same.said} ` : ""}${steepest(lines, stages.map((stage) => names[stage] || `stage ${stage}`))}${lines.length > 3 && best.length === 3 ? " The three best models have thick lines." : ""}`),
       slopes({ title: `Stages passed in a row, ${words(path)}`, places: stages.map((stage) => names[stage] || `stage ${stage}`), lines, marks: [[guess, "guessing"], ...(same ? [[stages.map((_, place) => Number(place < same.depth)), same.name]] : [])] })];
   }
 
