@@ -137,9 +137,10 @@ def command(bench: Path, names: str | None, models_file: Path | None, as_json: b
     console().print(_time([load for load, _ in found], given), soft_wrap=True)
     console().print()
     if loaded.answers is not None:
-        items = subset.chosen(loaded, given["limit"], given["limit_per_path"])
+        asked = altered_items.named(given["interventions"])
+        items = subset.chosen(loaded, given["limit"], given["limit_per_path"], asked)
         console().print(_apart(design.resolutions(asked_items(loaded, items), _SMALL, Assumptions())), soft_wrap=True)
-        looks = {"target", "irrelevant"} <= {*altered_items.named(given["interventions"])}
+        looks = {"target", "irrelevant"} <= {*asked}
         if looks and (few := few_audited(loaded, items)) is not None:
             console().print(few, style="yellow", soft_wrap=True)
 

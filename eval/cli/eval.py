@@ -96,8 +96,9 @@ _NO_KEY = "Or ask the baselines, which need neither key nor server: --models bas
               help="Ask each conversation N times, once for each of N orders of the options.")  # fmt: skip
 @click.option("--repeats", default=1, show_default=True, type=_TIMES, metavar="K",
               help="Ask each conversation K times.")  # fmt: skip
-@click.option("--limit", type=_COUNT, metavar="N", help="Ask a trial of about N cases.")
-@click.option("--limit-per-path", type=_COUNT, metavar="N", help="Ask a trial of about N cases of each path.")
+@click.option("--limit", type=_COUNT, metavar="N",
+              help="Ask a trial of N cases; with --condition, cases with these pictures come first.")  # fmt: skip
+@click.option("--limit-per-path", type=_COUNT, metavar="N", help="Ask a trial of N cases of each path.")
 @click.option("--shard", metavar="I/N", help="Divide the cases into N parts and ask part I; each part has its own log.")
 @click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1, 1024),
               help="Largest number of conversations at once for each model; lowered after a server's 429.")  # fmt: skip

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import ORIGINAL, Item
+from chexqa.contract.items import ORIGINAL, Item, condition_of
 from chexqa.files.errors import InputError
-from chexqa.files.jsonio import sha256
+from chexqa.files.jsonio import Record, sha256
 from chexqa.generators.interventions import altered_items
 
 
@@ -33,21 +33,33 @@ def shard(text: str) -> Shard:
     return Shard(int(match[1]), int(match[2]))
 
 
-def chosen(benchmark: Benchmark, limit: int | None = None, limit_per_path: int | None = None) -> tuple[Item, ...]:
+def chosen(
+    benchmark: Benchmark, limit: int | None = None, limit_per_path: int | None = None, prefer: Sequence[str] = ()
+) -> tuple[Item, ...]:
     """Return the items of the cases in a trial, in the benchmark's order; without a limit, return all items.
 
     A trial takes cases in the order of a hash of their ids. The cases are therefore mixed, and a smaller trial is a
-    part of a larger trial. Raise ``InputError`` if ``limit_per_path`` is given and the benchmark's key is withheld.
+    part of a larger trial. Cases with altered pictures of all conditions in ``prefer`` come first, then cases that lack
+    one condition, and so on. Raise ``InputError`` if ``limit_per_path`` is given and the benchmark's key is withheld.
     """
     if limit is None and limit_per_path is None:
         return benchmark.items
-    cases = sorted({item.case_id for item in benchmark.items}, key=lambda case_id: sha256(case_id.encode()))
+    wanted = {*prefer} - {ORIGINAL}
+    altered = altered_items.load(benchmark).items.values() if wanted else ()
+    has = {(item.case_id, condition_of(item.item_id)) for item in altered}
+    lacks = {item.case_id: sum((item.case_id, name) not in has for name in wanted) for item in benchmark.items}
+    cases = sorted(lacks, key=lambda case_id: (lacks[case_id], sha256(case_id.encode())))
     if limit_per_path is not None:
         _, keys = benchmark.key("--limit-per-path")
         paths = {case_id: keys[case_id].path for case_id in cases}
         cases = list(_few_of_each(cases, paths, limit_per_path))
     kept = set(cases[:limit])
     return tuple(item for item in benchmark.items if item.case_id in kept)
+
+
+def of_run(benchmark: Benchmark, about: Record) -> tuple[Item, ...]:
+    """Return the items of the cases in the trial that a ``run.json`` records."""
+    return chosen(benchmark, about.get("limit"), about.get("limit_per_path"), about.get("limit_prefers", ()))
 
 
 def _few_of_each(cases: Iterable[str], groups: Mapping[str, object], limit: int) -> Iterator[str]:

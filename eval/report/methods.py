@@ -109,7 +109,10 @@ def _how_much(run: Run) -> str:
         (about["rotations"] if about["rotations"] > 1 else None, "Options were shown in {}.", "order"),
         (about["repeats"] if about["repeats"] > 1 else None, "Every conversation was held {}.", "time"),
     ]
-    return "".join(f" {words.format(plural(count, noun))}" for count, words, noun in parts if count is not None)
+    said = [words.format(plural(count, noun)) for count, words, noun in parts if count is not None]
+    if about.get("limit_prefers"):
+        said.insert(1, f"Cases with altered pictures ({', '.join(about['limit_prefers'])}) were taken first.")
+    return "".join(f" {one}" for one in said)
 
 
 def _model(run: Run, name: str) -> str:

@@ -119,7 +119,9 @@ def _parser(graded: Graded) -> Record:
     }
 
 
-_OF_RUN = ("protocol", "blind", "overlay_only", "rotations", "repeats", "limit", "limit_per_path", "cases", "models")
+_OF_RUN = (
+    "protocol", "blind", "overlay_only", "rotations", "repeats", "limit", "limit_per_path", "limit_prefers", "cases", "models",
+)  # fmt: skip
 
 
 def to_json(record: Record) -> str:

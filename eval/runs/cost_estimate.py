@@ -136,7 +136,7 @@ def work(
     ``InputError`` if the benchmark lacks something that the protocol needs.
     """
     subset.check_conditions(benchmark, interventions, protocol)
-    whole = subset.chosen(benchmark, limit, limit_per_path)
+    whole = subset.chosen(benchmark, limit, limit_per_path, interventions)
     items = subset.conditioned(benchmark, whole, interventions)
     if stress:
         stressed_pictures.check(benchmark, items, stress, protocol, modifiers.blind)

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from chexqa.contract import read_run
 from chexqa.contract.benchmark import Benchmark, check_images
-from chexqa.contract.items import ORIGINAL, asked_conditions
+from chexqa.contract.items import ORIGINAL, Item, asked_conditions
+from chexqa.eval.design import subset
 from chexqa.eval.design.pair_decision import StoppingRule
 from chexqa.eval.models import adapters, registry
 from chexqa.eval.models.client import Client
@@ -26,7 +27,7 @@ from chexqa.eval.runs.turn_log import LOCK, log_path
 from chexqa.eval.stress.unequal_wordings import unequal
 from chexqa.eval.stress.wordings import WORDING
 from chexqa.files.errors import InputError, unwritable
-from chexqa.files.jsonio import Record, dump, write_json
+from chexqa.files.jsonio import Record, dump, is_file, write_json
 from chexqa.files.locks import locked
 from chexqa.generators.interventions import altered_items
 from chexqa.generators.interventions.altered_items import Interventions
@@ -65,6 +66,7 @@ def about(plan: RunIdentity, models: Iterable[Model]) -> Record:
         "repeats": plan.modifiers.repeats,
         "limit": plan.limit,
         "limit_per_path": plan.limit_per_path,
+        **({"limit_prefers": list(prefers)} if (prefers := _preferred(plan)) else {}),
         "seed": plan.seed,
         **({"condition": condition} if condition else {}),
         **({"until_decided": plan.until.to_record()} if plan.until else {}),
@@ -82,6 +84,23 @@ def about(plan: RunIdentity, models: Iterable[Model]) -> Record:
             for model in models
         },
     }
+
+
+def _preferred(plan: RunIdentity) -> tuple[str, ...]:
+    """Return the conditions whose cases a new trial takes first; empty for a run that is no trial."""
+    if (plan.limit, plan.limit_per_path) == (None, None):
+        return ()
+    return tuple(name for name in plan.interventions if name != ORIGINAL)
+
+
+def trial(plan: RunIdentity, folder: Path) -> tuple[Item, ...]:
+    """Return the items of the run's cases: all of them, or those of a trial.
+
+    A run keeps the cases that it began with, whatever conditions are asked later.
+    """
+    begun = is_file(folder / read_run.ABOUT)
+    prefer = read_run.read_about(folder).get("limit_prefers", ()) if begun else _preferred(plan)
+    return subset.chosen(plan.benchmark, plan.limit, plan.limit_per_path, prefer)
 
 
 def _left_out(plan: RunIdentity) -> list[str]:

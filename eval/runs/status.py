@@ -132,7 +132,7 @@ def _total(run: Run) -> int | None:
         items = int(read_json(place / benchmark.ABOUT, "benchmark", place)["counts"]["items"])
     else:
         whole = benchmark.load(place)
-        asked = subset.chosen(whole, about["limit"], about["limit_per_path"])
+        asked = subset.of_run(whole, about)
         items = len(subset.conditioned(whole, asked, conditions))
         if stress:
             from chexqa.eval.stress import stressed_pictures  # loads cv2, which other runs do not need here

@@ -269,7 +269,7 @@ def _selected(benchmark: Benchmark, run: Run) -> tuple[Item, ...]:
         return tuple(item for item in benchmark.items if item.case_id in kept)
     if ORIGINAL not in asked_conditions(run.about):
         return ()
-    return subset.chosen(benchmark, run.about.get("limit"), run.about.get("limit_per_path"))
+    return subset.of_run(benchmark, run.about)
 
 
 def _does(run: Run, model: str, item: Item) -> bool:

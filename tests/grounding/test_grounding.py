@@ -44,6 +44,7 @@ from chexqa.eval.grounding.net_grounding import (
 )
 from chexqa.eval.grounding.published_measures import IGNORES, READS
 from chexqa.eval.models import registry
+from chexqa.eval.report import methods
 from chexqa.eval.runs import runner
 from chexqa.eval.runs.runner import RunConfig
 from chexqa.eval.runs.status import status
@@ -198,6 +199,25 @@ def test_chosen_cases_without_an_altered_picture_are_told(
         command = ("eval", bench.folder, "--model-id", "text", "--api-base", url, "--condition", "original,target")
         said = [cli(*command, "--shard", f"{part}/{PRESENT + ABSENT}", "-o", tmp_path / "run")[2] for part in (1, 60)]
     assert ["none of the chosen cases has an altered picture" in text for text in said] == [False, True]
+
+
+def test_a_trial_of_altered_pictures_asks_cases_that_have_them(
+    cli: Callable[..., tuple[int, str, str]], bench: Benchmark, tmp_path: Path
+) -> None:
+    """A fifth of the cases has no altered picture, so a choice that does not look would take some of these."""
+    run = tmp_path / "run"
+    with server() as url:
+        command = ("eval", bench.folder, "--model-id", "text", "--api-base", url, "--limit", "30", "-o", run)
+        assert cli(*command, "--condition", "original,target")[0] == 0
+        turns = [json.loads(line)["item_id"].partition("@") for line in (run / "turns" / "text.jsonl").open()]
+        asked = {item_id for item_id, at, _ in turns if not at}
+        assert asked == {item_id for item_id, at, _ in turns if at}
+        assert len(asked) == 30
+        assert cli(*command)[0] == 0, "a run keeps its cases when it goes on with another condition"
+    assert cli("grade", run)[0] == 0
+    graded = grade.grade_folders([run])
+    said = " ".join(methods.paragraphs(graded, tables_of(scored_sample(graded))))
+    assert "Only 30 cases were asked, as a trial. Cases with altered pictures (target) were taken first." in said
 
 
 def row_of(tables: dict[str, pl.DataFrame], model: str) -> dict[str, Any]:
