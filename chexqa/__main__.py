@@ -1,6 +1,18 @@
-"""The command line as ``python -m chexqa``."""
+"""The command ``chexqa``, also as ``python -m chexqa``."""
 
-from chexqa.cli.main import main
+import sys
+
+
+def main() -> None:
+    """Import the command line and run it; Ctrl-C ends an import with the same line and exit code as a command."""
+    try:
+        from chexqa.cli import main as command_line
+
+        command_line.main()
+    except KeyboardInterrupt:
+        sys.stderr.write("stopped: interrupted; run the same command again to continue.\n")
+        sys.exit(3)
+
 
 if __name__ == "__main__":
     main()

@@ -120,7 +120,8 @@ def _parser(graded: Graded) -> Record:
 
 
 _OF_RUN = (
-    "protocol", "blind", "overlay_only", "rotations", "repeats", "limit", "limit_per_path", "limit_prefers", "cases", "models",
+    "protocol", "blind", "overlay_only", "rotations", "repeats", "limit", "limit_per_path", "limit_prefers", "cases",
+    "models",
 )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from chexqa.cli import main as command_line
 from chexqa.cli.main import COMMANDS, Entry, app
-from chexqa.files.errors import InputError, UnfinishedError
+from chexqa.files.errors import EXIT_UNFINISHED, InputError, UnfinishedError
 from chexqa.files.terminal import PlainConsole
 from chexqa.phantoms import write_cases
 from chexqa.version import __version__
@@ -247,6 +247,21 @@ def test_every_way_to_end_has_its_exit_code(
     assert (code, out) == (expected, "")
     assert text in err
     assert "Traceback" not in err
+
+
+def test_ctrl_c_while_the_command_line_is_imported_ends_as_in_a_command() -> None:
+    """Click is the first library that the command line imports."""
+    code = (
+        "import sys\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, *rest):\n"
+        "        if name == 'click': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "from chexqa.__main__ import main; main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    said = "stopped: interrupted; run the same command again to continue.\n"
+    assert (done.returncode, done.stdout, done.stderr) == (EXIT_UNFINISHED, "", said)
 
 
 def test_a_closed_pipe_is_no_error(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

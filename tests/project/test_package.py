@@ -151,7 +151,7 @@ def test_the_wheel_installs_one_top_level_name(wheel: zipfile.ZipFile) -> None:
 
 def test_the_wheel_says_its_command_its_licence_and_its_version(wheel: zipfile.ZipFile) -> None:
     info = next(name.split("/")[0] for name in wheel.namelist() if ".dist-info/" in name)
-    assert b"chexqa = chexqa.cli.main:main" in wheel.read(f"{info}/entry_points.txt")
+    assert b"chexqa = chexqa.__main__:main" in wheel.read(f"{info}/entry_points.txt")
     metadata = wheel.read(f"{info}/METADATA").decode()
     assert "License-Expression: Apache-2.0" in metadata
     version: dict[str, str] = {}
