@@ -38,6 +38,8 @@ class Chance(NamedTuple):
 def numbers(points: int, weights: Sequence[float] = TRUE_POINTS) -> list[float]:
     """Return the probabilities that 0, 1, 2, … of the ``points`` points of a picture are true (mark an error).
 
+    At least one point is not true if there are two or more; the list ends with the largest possible number.
+
     ``weights`` are the relative frequencies of one, two and three true points.
 
     >>> numbers(2)

@@ -352,7 +352,9 @@ def fill(path: Path, items: dict[str, Item]) -> None:
 
 
 def said(titles: dict[str, int], item: Item | None, ours: bool) -> dict[str, str]:
-    """Return the texts that a reviewer writes into one row, keyed by column title; ``ours`` is True for anna."""
+    """Return the texts that one of two reviewers writes into a row, keyed by column title.
+
+    ``ours`` is True for the first reviewer, who accepts the items that the second one rejects."""
     if columns.VERDICT in titles:
         return {columns.VERDICT: "accept" if ours else "reject", columns.REASON: "other", columns.COMMENT: "looked at"}
     if item is None:

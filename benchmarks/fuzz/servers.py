@@ -231,7 +231,7 @@ def usage(to: Handler) -> None:
 
 
 def redirects(to: Handler) -> None:
-    """Redirect to the same address, to another scheme, to a cloud's metadata host, or without an address."""
+    """Answer a request with a redirect to a random address: the same one, another scheme, an invalid one, or none."""
     place = to.rng.choice(
         (
             to.path,

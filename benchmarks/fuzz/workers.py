@@ -206,7 +206,7 @@ class Try(NamedTuple):
 
 
 class Maker:
-    """A maker of tries from the corpus; if ``only`` has words, a target's kind must contain one of them."""
+    """The maker of the fuzzer's runs, limited to targets whose kind contains a word of ``only`` if it has words."""
 
     def __init__(self, corpus: Path, seed: int, port: int, only: tuple[str, ...], words: dict[str, str]) -> None:
         self._corpus, self._seed, self._port, self._words = corpus, seed, port, words
@@ -267,7 +267,7 @@ class Maker:
 
 
 def outside(path: Path, folder: Path) -> Path:
-    """Copy a file beside the try's folder, for links that lead out of the folder; no command may change the copy."""
+    """Copy a file to a place outside the folder, as the target of links; no command may change the copy."""
     place = folder.with_name(f"{folder.name}.outside")
     place.write_bytes(path.read_bytes())
     os.utime(place, (1, 1))

@@ -109,7 +109,7 @@ def floor(manifest: Path, bench: Path, encode: Encoder) -> Spent:
 def floor_beside_another(manifest: Path, bench: Path) -> Spent:
     """Run :func:`floor` with OpenCV's encoder in two processes at the same time, and return the mean of their times.
 
-    Two workers that generate a benchmark on this machine cannot be faster.
+    This time is a lower bound for two workers that generate a benchmark on this machine.
     """
     with pool(2) as workers:
         both = [future.result() for future in [workers.submit(floor, manifest, bench, by_opencv) for _ in range(2)]]

@@ -73,7 +73,8 @@ def figures(found: np.ndarray, threshold: float) -> list[np.ndarray]:
     """Return four arrays of results, each with a number for each of the three tasks.
 
     The results are the relative median bias of the fitted thresholds, the coverage of their intervals, the share of
-    fitted thresholds on the right side of the tested depths, and the share of intervals on the wrong side. ``found``
+    fitted thresholds placed correctly (below, within or above the tested depths), and the share of intervals that
+    are placed wrongly. ``found``
     ``(runs, 3, 3)`` has the results of :func:`run`.
     """
     value, low, high = found[..., 0], found[..., 1], found[..., 2]

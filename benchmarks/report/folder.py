@@ -53,8 +53,8 @@ _HEAD = 64  # bytes; a PNG's width and height are among them
 def copies(source: Benchmark, wanted: int, folder: Path) -> Benchmark:
     """Return a benchmark of copies of ``source``'s cases; it has just enough cases for ``wanted`` items.
 
-    The first copy of each case keeps its id. The thumbnails are written into ``folder``, and so are the
-    heads of the pictures of questions on places: a report reads the sizes of these pictures.
+    The first copy of each case keeps its id. The thumbnails are written into ``folder``. Of pictures in questions on
+    places, only the file headers are written there, because a report reads the sizes of these pictures.
     """
     assert source.answers is not None
     assert source.cases is not None
@@ -157,7 +157,7 @@ class Memory:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def now(self) -> tuple[float, float]:
-        """Return the memory that is in use now, with pages of libraries counted once and in every process."""
+        """Return two numbers of the memory in use now: in the second one, shared pages count in every process."""
         own, _ = _pages("self")
         started = list(map(_pages, _started()))
         once = own + sum(resident - shared for resident, shared in started)

@@ -138,7 +138,7 @@ def right_or_wrong(item: Item, key: Answer, rng: random.Random) -> tuple[int, ..
 
 
 def same_bytes(saved: Path, sheet: Path, batch: Path, work: Path) -> None:
-    """Type the answers that a page saved into the sheet of the same rows, and import both files.
+    """Type the answers of a saved page into the sheet that has the same rows, and import both files.
 
     Raises ``AssertionError`` unless both imports store the same bytes. ``batch`` is the folder that was exported;
     ``work`` is a folder for the files.

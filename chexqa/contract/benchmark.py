@@ -266,8 +266,8 @@ def check_images(benchmark: Benchmark, also: Iterable[str] = ()) -> int:
 def conversations(items: Iterable[Item]) -> list[tuple[Item, ...]]:
     """Return all conversations, each as a tuple of its items in the order in which they are asked.
 
-    All items of a case with a stage share one conversation. Each kind without a stage has a separate conversation, and
-    so has each item with altered pictures.
+    A case's items of all kinds that have a stage share one conversation. Each kind without a stage has a separate
+    conversation, and so has each item with altered pictures.
     """
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:

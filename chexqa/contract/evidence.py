@@ -285,7 +285,7 @@ class ZonesEvidence(_RegionEvidence):
     involved: Sequence[str]
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
-        """Return the number of zones that count, their most covered regions, and the most covered other region."""
+        """Return the number of involved zones, their most covered regions, and the most covered region elsewhere."""
         union = self.union
         involved = sorted(self.involved, key=lambda name: -union[name])
         others = sorted((name for name in union if name not in involved and union[name]), key=lambda name: -union[name])
@@ -335,7 +335,7 @@ class PlacesEvidence(_RegionEvidence):
 
 @dataclass(frozen=True, kw_only=True)
 class LungEvidence(_PartsEvidence):
-    """Evidence of the question on severity in one lung, ``side``: the covered share and pixels of each lung."""
+    """Evidence of the question on severity in the lung ``side``: the covered share and pixels of both lungs."""
 
     side: str
     lung_share: Mapping[str, float]

@@ -143,7 +143,9 @@ class Place(Form):
         self.name = name
 
     def chance(self, options: int, right: int = 1) -> float:
-        """Return one divided by the number of options: the chance of a guess between somewhere and nowhere."""
+        """Return the chance to guess whether a place is given: one divided by the number of options.
+
+        No chance is stated for the place itself."""
         return 1 / options
 
     def right_answers(self, key: Sequence[int]) -> list[tuple[int, ...]]:

@@ -36,7 +36,7 @@ def side_of(region: str) -> str:
 
 
 def zone_of(region: str) -> str:
-    """Return the zone of a region, such as ``"right_upper"``; a costophrenic angle belongs to the lower zone."""
+    """Return the name of the zone in which a region lies; a costophrenic angle belongs to the lower zone."""
     side, rest = region.split("_", 1)
     return f"{side}_lower" if rest == ANGLE else f"{side}_{rest.split('_')[0]}"
 

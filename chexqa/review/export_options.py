@@ -68,7 +68,9 @@ def reviewer_names(text: str) -> tuple[str, ...]:
 
 
 def one_name(text: str, option: str) -> str:
-    """Return the name of one person; raise ``InputError`` that begins with ``option`` for several names or a number."""
+    """Return ``text`` as the name of one person.
+
+    Raise ``InputError`` for several names or a number; the error text begins with ``option``."""
     if "," in text or text.strip().isdecimal():
         raise InputError(f"{option} {text}: is not the name of one person; give one name.")
     return reviewer_names(text)[0]

@@ -83,7 +83,7 @@ PROTOCOL = click.option(
 
 
 def graded_runs(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the arguments and options that :func:`read` takes to a command."""
+    """Give a command the arguments and options that :func:`read` needs."""
     for add in (PLAN, MARGIN, PROTOCOL, SHARED, FRESH, SECOND, REVIEWED, ON, REREAD, MODELS, PARTIAL, BENCHMARK, RUNS):
         command = add(command)
     return command

@@ -88,7 +88,7 @@ class Decision:
 
 
 class PairTally:
-    """Counter of two models' answers, patient by patient, in the order of the stopping rule."""
+    """Counter of two models' answers; it counts the patients in the order in which the stopping rule looks at them."""
 
     def __init__(self, rule: StoppingRule, benchmark: Benchmark, seed: int, rounds: int = 1) -> None:
         """Start without answers; each item is asked of each model ``rounds`` times.

@@ -1,4 +1,4 @@
-"""Index of the gallery: the data of every entry that filters and cards need, as one script."""
+"""Index of the gallery: one script with the data that filters and cards need of every entry."""
 
 from __future__ import annotations
 

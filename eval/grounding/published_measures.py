@@ -43,7 +43,7 @@ def _filled_right(pairs: pl.DataFrame) -> pl.DataFrame:
 
 
 def stability(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return IS: of the correct answers "yes", the share that stay when other lung is filled in."""
+    """Return the measure IS: the share of correct answers "yes" that stay "yes" when lung without lesion is filled."""
     rows = pairs.filter(pl.col("right") & (pl.col("condition") == "irrelevant"))
     return rate(sample, rows, pl.col("first") == pl.col("second"))
 
@@ -80,8 +80,8 @@ def published_class(
     """Return the published class of a model, made from CGR, UAR and IS (shares); None if a number is missing.
 
     ``answers`` is the number of answers that count in CGR. The rules are those of the published code. A model uses the
-    picture only if the bootstrap interval of CGR lies above 0, that is, if only few bootstrap samples of the answers
-    have no changed answer.
+    picture only if the bootstrap interval of CGR lies above 0, that is, if nearly every bootstrap sample of the answers
+    has a changed answer.
 
     >>> published_class(0.0, 50, 1.0, 1.0), published_class(0.4, 50, 0.9, 0.95), published_class(0.5, 50, 0.6, 0.5)
     ('ignores the picture', 'uses the picture', 'unstable')

@@ -342,8 +342,7 @@ def _row(model: str, target: Target, about_lesion: Lesion, state: str, values: m
 
 
 def predictions(rows: pl.DataFrame) -> list[Record]:
-    """Return the cells chosen by maps and marks as answers to a benchmark's grid items, in records for ``chexqa
-    grade``.
+    """Return the cells that maps and marks choose as answers to grid items, in records for ``chexqa grade``.
 
     The answer of a map is the cell of its maximum; a missing map gives no answer.
     """

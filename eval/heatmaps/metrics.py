@@ -72,10 +72,10 @@ class Levels(NamedTuple):
 
 
 def levels(values: Floats, covered: Places) -> Levels:
-    """Return the steps of a map with values from 0 to 1; a value between two steps belongs to the lower step.
+    """Return the steps of a map with values from 0 to 1; a value is rounded down to a step, and up to step 1 above 0.
 
-    ``covered`` has the flat indices of the mask's pixels. Only the value 0 belongs to step 0, since many maps are 0 in
-    most places.
+    ``covered`` has the flat indices of the mask's pixels. Step 0 holds only the value 0, since many maps are 0 in most
+    places.
     """
     steps = (values * np.float32(STEPS)).astype(np.uint16)
     np.maximum(steps, (values > 0).astype(np.uint16), out=steps)

@@ -140,8 +140,8 @@ def linear(state: Mapping[str, Any], name: str, where: Any) -> Any:
 
 @map_loader("local-contrastive")
 def load(loading: Loading) -> Maker:
-    """Similarity or attention of words and projected local features (models such as GLoRIA and BioViL).
+    """Maps that compare words with regions of the radiograph, by models such as GLoRIA and BioViL.
 
-    Return the maker of these maps.
+    The loader returns the maker of these maps.
     """
     return LocalContrastiveMaps(loading)

@@ -107,10 +107,10 @@ class BaselineResponder:
         return PlaceBaselines(self.benchmark)
 
     def key_of(self, item: Item) -> Answer:
-        """Return the key (the right answer) of the item; an altered item has its own key.
+        """Return the key of the item, or the altered item's own key.
 
-        For a picture whose lesion is filled, the key is unknown. The result then has the options that are wrong for the
-        original picture.
+        No right answer is known for a picture whose lesion is filled. The result then has the options that are wrong
+        for the original picture.
         """
         answers = self.benchmark.key("a baseline that needs the key")[0]
         if item.condition == ORIGINAL:

@@ -226,7 +226,7 @@ def _unreached(error: BaseException) -> str | None:
 def one_line(data: bytes) -> str:
     """Return a reply that is not JSON as one line.
 
-    A long reply is cut between words, because a key in the reply can be recognized and hidden only if it is complete.
+    A long reply is cut between words, because an API key in it is recognized and hidden only if it is complete.
     """
     parts = data[:WORDS_BYTES].decode(errors="replace").split()
     return " ".join(parts if len(data) <= WORDS_BYTES else parts[:-1])

@@ -1,4 +1,4 @@
-"""Requests sent directly to OpenAI-compatible servers: a litellm provider whose handler the client calls itself.
+"""A litellm provider for OpenAI-compatible servers; the client sends its requests without litellm's usual route.
 
 litellm's usual route encodes every picture again in every turn, searches the text with regular expressions, and
 computes a price; this takes much processor time. Here, messages contain a short placeholder for each picture. A picture

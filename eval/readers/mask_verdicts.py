@@ -240,11 +240,11 @@ class _Maker:
     def verdicts(
         self, case: Subject, key_mask: Mask, other: Mask, has_boxes: bool, own: Mapping[str, Answer], are_own: bool
     ) -> Verdicts:
-        """Return True, keyed by kind, if the masks ``other`` and ``key_mask`` give the same answer; None for a tie.
+        """Return, for each kind, whether the masks ``other`` and ``key_mask`` give the same answer; None for a tie.
 
-        ``has_boxes`` is True if the second reader drew boxes, which can answer the grid only. ``own`` has the
-        benchmark's keys of the case, keyed by kind. ``are_own`` is True if ``key_mask`` is the benchmark's mask; then
-        the items made here must equal the benchmark's items.
+        ``other`` is a second reader's mask; ``has_boxes`` is True for boxes, which can answer the grid only. ``own``
+        has the benchmark's keys of the case, keyed by kind. ``are_own`` is True if ``key_mask`` is the benchmark's
+        mask; then the items made here must equal the benchmark's items.
         """
         found: Verdicts = {}
         if self.grid is not None and GRID_CELL in own:

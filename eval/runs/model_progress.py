@@ -34,7 +34,7 @@ class Answerers:
             self.add(turn)
 
     def add(self, turn: Turn) -> None:
-        """Count the reported name of one turn."""
+        """Count the name of the model that a turn reports."""
         if turn.raw is not None and turn.provider_model is not None:
             (self._others if turn.fell_back else self._names)[turn.provider_model] += 1
 

@@ -31,8 +31,8 @@ def frequent_accuracy(
 
     A benchmark is made so that some answers are right equally often: yes and no, and the positions of the right
     picture. Among the other patients, the item's right answer is then the rarer one, so the guess would always be
-    wrong. Such an answer therefore counts as most frequent if its count over all patients reaches the highest count
-    among the other patients.
+    wrong. In items of such a benchmark, an answer therefore counts as most frequent if its count over all patients is
+    at least the highest count of an answer among the other patients.
     """
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:

@@ -71,7 +71,7 @@ def exchange_labels(
     apart = np.hstack([right_a - right_b, whole_a - whole_b])
 
     def drops(moved: Floats) -> Floats:
-        """Return the drops ``(draws, K + 1)``; ``moved`` has, for each draw, the sums over patients of (a minus b)."""
+        """Return each draw's differences between the runs: of the K scores and of their mean, ``(draws, K + 1)``."""
         first, second = (sums + moved) / 2, (sums - moved) / 2
         with np.errstate(divide="ignore", invalid="ignore"):
             each = first[:, :count] / first[:, count:] - second[:, :count] / second[:, count:]

@@ -67,7 +67,7 @@ def store(benchmark: Benchmark, rows: Iterable[Record]) -> Path:
 
 
 def unequal(benchmark: Benchmark) -> dict[Wording, str]:
-    """Return, keyed by wording, which reviewers found that the wording asks something else, and why."""
+    """Return the wordings that ask something else according to reviewers, each with their names and reasons."""
     found: dict[Wording, str] = {}
     for row in reviewed(benchmark):
         if row["verdict"] in UNEQUAL:

@@ -31,8 +31,8 @@ _OF_CASE = ("finding", "outline", "area", "note", "side")
 class Pair(NamedTuple):
     """A question in the bank's wording and in another wording.
 
-    The same question may state different rules of recipes, such as "a fifth" and "a quarter"; ``rule`` is the number of
-    the stated rule, from 1.
+    A question may state a number of the recipe, such as "a fifth" in some items and "a quarter" in others. ``rule``
+    counts these versions of the question from 1.
     """
 
     wording: Wording
@@ -49,7 +49,8 @@ class Pair(NamedTuple):
 def pairs(benchmark: Benchmark) -> list[Pair]:
     """Return pairs: a question in the benchmark's wording, and the same question in a further wording.
 
-    A question that states different rules of recipes, such as "a fifth" and "a quarter", has a pair for each rule.
+    A question may state a number of the recipe, such as "a fifth". A question that states different numbers in
+    different items has a pair for each of them.
 
     Raise ``InputError`` if no question has a further wording.
     """

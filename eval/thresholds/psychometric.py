@@ -64,9 +64,9 @@ def task_of(form: Form, depth: Floats, response: Bools, cluster: Ints) -> Task:
 
 
 def pooled(task: Task) -> Task:
-    """Return the task with all observations without an error merged into one.
+    """Return the task with one observation in place of all those of outlines without an error.
 
-    The merged observation has their total weight and their mean response, and belongs to no patient.
+    The one observation has their total weight and their mean response, and belongs to no patient.
     """
     alone = ~task.has_error
     weight = float(task.weight[alone].sum())

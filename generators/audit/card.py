@@ -297,7 +297,7 @@ def _power(audit: Audit) -> list[str]:
 
 
 def pooled_words(audit: Audit) -> str:
-    """Return sentences on known biases of the four outlines that are too small for a single audit to show.
+    """Return sentences on known biases in the choice among four outlines; a single audit cannot show such small biases.
 
     Returns "" for a benchmark that chexqa did not draw.
     """

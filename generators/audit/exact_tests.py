@@ -96,7 +96,7 @@ def expected_hits(contests: Iterable[HypergeometricTrial]) -> float:
 
 
 class BinaryScore(NamedTuple):
-    """Score of contests with yes/no answers; the predictor answers yes for the picked candidates and no for the others.
+    """Score of a predictor that answers yes for each candidate that it picks, and no for the others.
 
     ``expected`` is the number of right answers by chance.
     """

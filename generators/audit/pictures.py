@@ -111,9 +111,9 @@ class Ground(NamedTuple):
         return cls(np.asarray(green), np.asarray(covered == 0))
 
     def measures(self) -> Measures:
-        """Return mean, spread and tails of the grey levels, and the share of pixels with an odd grey level.
+        """Return mean, spread and tails of the ground's grey levels, and the share of odd grey levels.
 
-        The result is empty if there is no ground.
+        The result is empty if coloured pixels are everywhere.
         """
         counts = np.bincount(self.grey[self.is_ground], minlength=256)
         if not counts.any():

@@ -118,7 +118,7 @@ class Result:
 class Rule(NamedTuple):
     """Outcome of one rule.
 
-    ``answers`` is the number of answers, and ``right`` the number of right answers, including the hits of the contests.
+    ``answers`` is the number of answers, and ``right`` the number of right answers; hits of contests are included.
     ``expected`` is the number of right answers that chance gives on average.
     """
 

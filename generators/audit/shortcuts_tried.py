@@ -157,8 +157,8 @@ class ItemFeatures:
 class Features:
     """Features of all items, keyed by kind of question.
 
-    ``rows`` has all items in file order, ``choices`` their candidates. ``beside`` divides an item's points into those
-    inside and those outside the outline. ``edits`` has all points of a case; the points that mark an edit are right.
+    ``rows`` has all items in file order, ``choices`` their candidates. ``beside`` has an item's points on one side of
+    the outline as candidates, ``edits`` all points of a case; those that mark an edit are right.
     """
 
     rows: dict[str, list[ItemFeatures]]
@@ -169,7 +169,7 @@ class Features:
 
 @dataclass(frozen=True)
 class Seen:
-    """Measures of a case's pictures: file sizes in bytes, outlines, points by colour, and the four result pictures.
+    """Measures of a case's pictures: of their files, outlines, points (by colour) and the four result pictures.
 
     ``files`` and ``grounds`` have the measures of pictures that are not options, keyed by role.
     """

@@ -236,11 +236,11 @@ class EditSets:
         return np.concatenate(trues), np.concatenate(own)
 
     def of_true(self, trues: Numbers) -> Numbers:
-        """Return levels ``(N, M, 4)`` of sets of true edits.
+        """Return four numbers ``(N, M, 4)`` for each set of true edits in ``trues``.
 
-        ``trues`` ``(N, M)`` has the indices of M sets for each of N choices of pictures. The first of the four columns
-        is the number of edits minus 1. The others grade the changes of area, length and compactness: 0 for a large
-        decrease, 1 for a small decrease, 2 for a small increase, 3 for a large increase.
+        ``trues`` ``(N, M)`` has the indices of the sets. The first number is the number of edits minus 1. The others
+        grade the changes of area, length and compactness: 0 for a large decrease, 1 for a small decrease, 2 for a small
+        increase, 3 for a large increase.
         """
         sizes = np.array([len(errors) - 1 for errors in self.sets])[trues]
         changes = self.changes[trues]
@@ -306,14 +306,14 @@ class EditSets:
 
 
 def levels_of_area(changes: Weights, shares: Weights) -> tuple[Numbers, list[Weights]]:
-    """Return levels ``(N, 2)`` of N choices of four pictures, and the intended share of each level.
+    """Return two levels ``(N, 2)`` for each of N choices of four pictures, and the intended share of each level.
 
     ``changes`` ``(N, 3)`` has the logarithms of three ratios: the area of each wrong picture divided by the area of the
-    right picture. A level combines two numbers: the rank of the right picture by area among the four pictures, and a
-    grade from 0 to 2 of a difference between areas. The first column grades the difference between the two smallest
-    areas; the second column grades the difference between the smallest and the largest area. ``shares`` ``(3, 4)`` has
-    the intended shares of the four ranks in each grade. A guesser can see how large the differences are, so the shares
-    must hold in each grade and not only over all grades.
+    right picture. Each level is one number that stands for a pair: the rank of the right picture by area among the
+    four pictures, and a grade from 0 to 2 of a difference between areas. In the first column this is the difference
+    between the two smallest areas, in the second column that between the smallest and the largest area. ``shares``
+    ``(3, 4)`` has the intended shares of the four ranks in each grade. A guesser can see how large
+    the differences are, so the shares must hold in each grade and not only over all grades.
     """
     areas = np.sort(np.pad(changes, ((0, 0), (0, 1))), axis=1)
     ranks = (changes < 0).sum(axis=1)

@@ -194,7 +194,7 @@ class _Search:
         return None if best is None else best[1]
 
     def values(self, box: tuple[slice, slice], source: _Source) -> tuple[Floats, Mask]:
-        """Return the detail of a source for the pixels of a box, and a mask of pixels with clean lung."""
+        """Return a source's fine structure for the pixels of a box, and a mask of its pixels with clean lung."""
         tissue = self.tissue
         height, width = tissue.detail.shape
         rows, columns = (np.arange(part.start, part.stop) + shift for part, shift in

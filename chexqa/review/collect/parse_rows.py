@@ -46,9 +46,9 @@ MASK_IS_WRONG = (WRONG_CONTOUR, WRONG_LUNG)
 
 
 def takes_correction(item: Item) -> bool:
-    """Return True if a reviewer may correct the answer to an item.
+    """Return True if a reviewer may correct the key of an item.
 
-    Any other wrong item must be made again from a new mask.
+    An item whose key may not be corrected is made again from a new mask if it is wrong.
     """
     kind = KINDS.get(item.kind, item.declared)
     return kind is not None and kind.stage in (4, None)

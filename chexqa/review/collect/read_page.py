@@ -90,7 +90,7 @@ def load_history(store: Path) -> dict[HistoryKey, Record]:
 
 
 def keep_history(store: Path, before: Mapping[HistoryKey, Record], pages: Iterable[SavedPage]) -> None:
-    """Add the changes that pages saved to the history beside the store; each change is stored once.
+    """Write the changes found in saved pages into the history beside the store; each change is stored once.
 
     ``before`` has the records that are stored there already.
     """

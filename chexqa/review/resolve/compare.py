@@ -94,7 +94,7 @@ class Agreement:
 
 
 def places_of(bench: Benchmark) -> dict[str, SheetPlace]:
-    """Return the subject of each row on a benchmark's items and masks, keyed by row id."""
+    """Return what each row of the review sheets is about, keyed by row id; rows are about items or masks."""
     answers, keys = bench.key("agreement")
     people = clusters(bench.items, keys)
     places = {}

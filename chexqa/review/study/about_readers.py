@@ -101,7 +101,7 @@ def not_said(said: Said, batch: str, readers: Iterable[str]) -> dict[str, list[s
 
 
 def figures(bench: Benchmark, verdicts: Iterable[Verdict], said: Said) -> list[ReaderFigures]:
-    """Return the figures of a study: first of all readers together, then of each reader; empty without answers.
+    """Return the figures of a study: a row for all readers together, and a row for each reader; empty without answers.
 
     ``said`` has what the readers said about themselves, as :func:`read_about` returns it.
     """

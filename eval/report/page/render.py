@@ -68,7 +68,7 @@ def asked(data: Mapping[str, Any], frames: Frames, several: bool) -> str:
 
 
 def not_asked(graded: Graded) -> str | None:
-    """Return a line that lists what no run has asked, such as repeated questions, with the options that ask it.
+    """Return a line that lists what no run has asked (such as repeated questions), with the command's option for each.
 
     Return None if nothing is missing.
     """

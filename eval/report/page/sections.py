@@ -20,10 +20,10 @@ Draw = Callable[[Frames, list[str]], Figure | None]
 
 @dataclass(frozen=True)
 class Section:
-    """Section of the page: its question, its tables, and the plots that are written as files.
+    """Section of the page: its question, its tables, and its plots.
 
-    ``plots`` has, for each plot, its name, its caption and the function that draws it. These plots are files only; on
-    the page, the scripts draw the plots.
+    ``plots`` has, for each plot, its name, its caption and the function that draws it into a file. On the page itself,
+    scripts draw the plots.
     """
 
     anchor: str
