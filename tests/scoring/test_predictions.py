@@ -146,7 +146,7 @@ def test_predictions_take_the_protocol_of_a_run_as_tables_print_it(
     bare = write(tmp_path / "bare.jsonl", right(tiny_benchmark))
     name = "end_to_end (plain, confidence)"
     tables = all_tables(grade_predictions([bare], None, folders=[run], protocol=name))
-    assert tables["accuracy"].select("protocol", "model").unique().sort("model").rows() == [(name, "bare"), (name, "m")]
+    assert tables["states"].select("protocol", "model").unique().sort("model").rows() == [(name, "bare"), (name, "m")]
     code, _, err = cli("grade", run, bare, "--protocol", "end_to_end (confidence)")
     assert (code, f"the given runs have '{name}', and the plain protocols are end_to_end, oracle" in err) == (2, True)
     code, _, err = cli("grade", run, "--protocol", name)
