@@ -116,7 +116,7 @@ def _settings(protocol: str, runs: Sequence[Run]) -> Record:
     return about
 
 
-def _run(path: Path, benchmark: Benchmark, asked: Record, turns: tuple[Turn, ...]) -> Run:
+def _run(path: Path, benchmark: Benchmark, settings: Record, turns: tuple[Turn, ...]) -> Run:
     # A heat map or a reader's point answers only the grid task.
     tasks: dict[str, set[str]] = defaultdict(set)
     for turn in turns:
@@ -124,7 +124,7 @@ def _run(path: Path, benchmark: Benchmark, asked: Record, turns: tuple[Turn, ...
     about: Record = {
         "benchmark": {"name": benchmark.name, "version": benchmark.about["version"], "hash": benchmark.hash,
                       "path": str(benchmark.folder)},
-        **asked, "rotations": 1, "repeats": 1, "limit": None, "limit_per_path": None, ELSEWHERE: True,
+        **settings, "rotations": 1, "repeats": 1, "limit": None, "limit_per_path": None, ELSEWHERE: True,
         "models": {model: {"litellm": "made elsewhere", "api_base": None, "decoding": {}, "tasks": sorted(own)}
                    for model, own in tasks.items()},
     }  # fmt: skip
