@@ -102,6 +102,10 @@ def export(bench: Path, fmt: str, no_key: bool, split_key: bool, about_file: Pat
             f"note: the metadata lack {', '.join(about.missing)}; add these fields to the file for --about.",
             soft_wrap=True,
         )
+    altered = sum(benchmark.about.get("interventions", {}).get("counts", {}).values())
+    if altered and fmt not in ("chexqa", "croissant"):
+        messages().print(f"note: {plural(altered, 'altered item')} left out; 'chexqa eval --condition' asks them.",
+                         soft_wrap=True)  # fmt: skip
     credentialed = benchmark.about["access"]["credentialed"]
     if credentialed:
         words = "which you may give only to people who signed the data use agreement"
