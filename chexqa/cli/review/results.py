@@ -218,7 +218,8 @@ def apply(
         say(f"The review is unfinished: {blind} with blind answers, and no verdict on their proposals.")
     counts = about["counts"]
     say(f"{out}: version {about['version']}, {plural(counts['items'], 'item')} of {plural(counts['cases'], 'case')}")
-    say(f"Next: chexqa validate {argument(out)}")
+    say(f"{out / 'README.md'} is a short card: no audit of this version was made. 'chexqa audit' writes the full card.")
+    say(f"Next: chexqa validate {argument(out)}, then chexqa audit {argument(out)}")
 
 
 def _apply_to_manifest(
