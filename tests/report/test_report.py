@@ -26,7 +26,7 @@ from chexqa.cli.main import app
 from chexqa.cli.validate import validate
 from chexqa.contract.benchmark import thumb_path
 from chexqa.eval.gallery import files as gallery
-from chexqa.eval.report import display_all, display_notes, plot_style, plots, write
+from chexqa.eval.report import display_all, display_notes, plot_style, plots, scatter_plots, write
 from chexqa.eval.report.display_notes import plain_table, print_table
 from chexqa.eval.scoring import grade, intervals
 from chexqa.eval.scoring.csv_and_parquet import csv_bytes
@@ -482,7 +482,7 @@ def test_dollars_in_a_model_s_name_are_no_formula_in_a_plot(
         assert [name for name in names if name not in drawn] == [], plot
     for name in names:  # the plot of cells names a model only if it stands alone
         assert name in html.unescape(plot_style.svg_file(plots.cells(np.eye(8), np.eye(8), name)).decode())
-    costs = plots.cost([(name, 1.0, 0.5) for name in names])
+    costs = scatter_plots.cost([(name, 1.0, 0.5) for name in names])
     assert costs is not None
     drawn = html.unescape(plot_style.svg_file(costs).decode())
     assert [name for name in names if name not in drawn] == []
