@@ -14,8 +14,8 @@ from pathlib import Path
 import polars as pl
 
 from chexqa.eval.gallery import files as gallery
-from chexqa.eval.records import case_flow, checklist
-from chexqa.eval.report import methods, plot_style, write
+from chexqa.eval.records import case_flow, checklist, methods
+from chexqa.eval.report import plot_style, write
 from chexqa.eval.report.display_notes import unfinished_models
 from chexqa.eval.report.page import figures, render
 from chexqa.eval.report.page.data import page_data

@@ -44,7 +44,7 @@ from chexqa.eval.grounding.net_grounding import (
 )
 from chexqa.eval.grounding.published_measures import IGNORES, READS
 from chexqa.eval.models import registry
-from chexqa.eval.report import methods
+from chexqa.eval.records import methods
 from chexqa.eval.runs import runner
 from chexqa.eval.runs.runner import RunConfig
 from chexqa.eval.runs.status import status
