@@ -53,7 +53,9 @@ class LoadedGrades(Graded):
 
     @property
     def tables(self) -> Mapping[str, pl.DataFrame]:
-        """The first group's tables, keyed by name, such as ``levels``; ``docs/columns.md`` explains every column."""
+        """The tables of the first group (models that were asked the same items), keyed by name, such as ``levels``;
+        ``docs/columns.md`` explains every column.
+        """
         return self.groups[0].tables
 
 
@@ -133,7 +135,7 @@ def _made(
 
 
 class RunOptions(TypedDict, total=False):
-    """Options of ``chexqa eval``, with the command's names, meanings and defaults."""
+    """Options of ``chexqa eval``; each field has the name, meaning and default of the command's option."""
 
     devices: str | None
     models_file: str | Path | None
@@ -226,7 +228,7 @@ def _settings(decoding: Mapping[str, Any]) -> tuple[str, ...]:
     try:
         return tuple(f"{name}={json.dumps(value, allow_nan=False)}" for name, value in decoding.items())
     except (TypeError, ValueError) as error:
-        raise InputError(f"decoding: cannot be written as JSON ({error}); give values that JSON can express.") from None
+        raise InputError(f"decoding: {error}; give values that JSON can express.") from None
 
 
 def grade(

@@ -38,7 +38,8 @@ class Chance(NamedTuple):
 def numbers(points: int, weights: Sequence[float] = TRUE_POINTS) -> list[float]:
     """Return the probabilities that 0, 1, 2, … of the ``points`` points of a picture are true (mark an error).
 
-    At least one point is not true if there are two or more; the list ends with the largest possible number.
+    A picture with two or more points has at least one that is not true. The last probability is that of the largest
+    possible number of true points.
 
     ``weights`` are the relative frequencies of one, two and three true points.
 
@@ -53,7 +54,8 @@ def numbers(points: int, weights: Sequence[float] = TRUE_POINTS) -> list[float]:
 def of_points(own: int, other: int, weights: Sequence[float] = TRUE_POINTS) -> Chance:
     """Return the chance levels of a question that asks which points on one side of the outline mark an error.
 
-    ``own`` is the number of points on this side, ``other`` the number of points on the other side.
+    ``own`` is the number of points on this side, ``other`` the number of points on the other side. ``weights`` are as
+    in :func:`numbers`.
 
     >>> chance = of_points(1, 5)
     >>> round(chance.best, 3), chance.uniform

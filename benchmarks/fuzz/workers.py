@@ -275,7 +275,7 @@ def outside(path: Path, folder: Path) -> Path:
 
 
 def heaviness(line: str) -> float:
-    """Return the relative frequency with which a command line is run: 1, or less if its command is slow."""
+    """Return how often a command line is run, relative to others: 1 for most commands, less for slow ones."""
     return {"report": 0.1, "audit": 0.1, "generate": 0.3, "grade": 0.4, "compare": 0.4}.get(line.split()[0], 1.0)
 
 

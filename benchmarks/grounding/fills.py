@@ -2,19 +2,19 @@
 
 ``python benchmarks/grounding/fills.py --phantoms FOLDER --outlines DATA [--fill NAME] [--every N]`` takes each present
 case of FOLDER (made by ``chexqa synth --twins``). As ``chexqa generate --interventions`` does, it fills the lesion in
-one picture (target), and lung of the same shape elsewhere in another picture (irrelevant). It does the same with drawn
-radiographs whose lesions have the real outlines of ChestX-Det (``benchmarks/real_shapes``; DATA holds
+one picture (target), and lung of the same shape elsewhere in another picture (irrelevant). It does the same with other
+drawn radiographs, whose lesions have the real outlines of ChestX-Det (``benchmarks/real_shapes``; DATA holds
 ``chestx_det/ChestX_Det_test.json`` and ``anatomy/jsrt_contours.json``). ``--every N`` takes only every Nth case.
 
 Three classifiers (logistic, forest, boosted trees) are cross-validated by radiograph; every radiograph is of another
-patient. They see statistics of pixels, but neither position nor shape. 50 % is chance, and 60 % is the limit. The
-program prints the share of patches that each classifier gets right, with 95 % intervals over radiographs. Four sets of
+patient. They see statistics of pixels, but neither position nor shape. The program prints the share of patches that
+each classifier gets right (by chance 50 %, allowed at most 60 %), with 95 % intervals over radiographs. Four sets of
 pixels are tried:
 
 - the patch and its rim, 10 px wide in a picture of 1024 px;
 - the part of these pixels that lies in the lungs, because a chest wall in the rim reveals the position, not the lesion;
 - all pixels that the fill changed, and a rim of 10 px around them;
-- the patch's rim before anything is filled, because a fill has to hide what can be seen there.
+- the patch's rim in the unfilled radiograph; a fill has to hide the traces of a lesion that this rim shows.
 
 A forest then gets statistics of whole pictures, one picture at a time, and says which are target pictures. Its p-value
 comes from exchanging the two labels of each radiograph. Three pairs of pictures are compared:
@@ -129,7 +129,7 @@ class _Outlined:
 
 
 def patches(case: Lesion) -> tuple[Mask, Mask] | None:
-    """Return the pixels to fill in the target picture and in the irrelevant picture.
+    """Return the pixels to fill in the target picture (the lesion) and in the irrelevant picture (other lung).
 
     Return None if the lesion is empty or too large, or if the lungs have no other place for a patch of its shape.
     """
@@ -226,9 +226,9 @@ def classifiers() -> dict[str, Callable[[], Any]]:
     from sklearn.preprocessing import StandardScaler
 
     return {
-        "logistic regression": lambda: make_pipeline(StandardScaler(), LogisticRegression(C=0.3, max_iter=2000)),
-        "random forest": lambda: RandomForestClassifier(200, min_samples_leaf=3, random_state=0),
-        "boosted trees": lambda: HistGradientBoostingClassifier(max_iter=50, max_leaf_nodes=8, random_state=0),
+        "logistic": lambda: make_pipeline(StandardScaler(), LogisticRegression(C=0.3, max_iter=2000)),
+        "forest": lambda: RandomForestClassifier(200, min_samples_leaf=3, random_state=0),
+        "boosted": lambda: HistGradientBoostingClassifier(max_iter=50, max_leaf_nodes=8, random_state=0),
     }
 
 
@@ -287,12 +287,12 @@ def main(sources: dict[str, list[Callable[[], Lesion]]], fill: Fill) -> None:
         for test in WHOLE:
             pairs = [row[test] for row in rows if test in row]
             if pairs:
-                share = told(pairs, classifiers()["random forest"], tested=True)
-                print(f"  whole pictures of {len(pairs)} radiographs, {test}: random forest {share}", flush=True)
+                share = told(pairs, classifiers()["forest"], tested=True)
+                print(f"  whole pictures of {len(pairs)} radiographs, {test}: forest {share}", flush=True)
         haze = np.array([[one[0] for one in row[PIXELS[0]]] for row in rows])
         for label, values in zip(("target", "irrelevant"), haze.T, strict=True):
             print(
-                f"  {label} picture: mean grey level of the filled patch minus that of its rim: {values.mean():+.1f} "
+                f"  {label} picture: the filled patch is {values.mean():+.1f} grey levels brighter than its rim "
                 f"(standard deviation {values.std():.1f})",
                 flush=True,
             )

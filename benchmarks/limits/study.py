@@ -112,8 +112,8 @@ def again(bench: Benchmark, repeats: int) -> None:
                 if low is not None and high is not None and not np.isnan(low):
                     held[number.partition(",")[0]].append(low - 1e-9 <= due <= high + 1e-9)
     print(
-        f"true value, and mean estimate of {repeats} studies (thresholds: the median of the estimates that lie in "
-        "the tested range):"
+        f"over {repeats} studies: the known value, and the mean of the values found (thresholds: the median "
+        "of those found inside the tested depths)"
     )
     for (name, number), found_ in values.items():
         due, inside = float(np.mean(truth[name, number])), [one for one in found_ if not np.isnan(one)]
@@ -123,7 +123,7 @@ def again(bench: Benchmark, repeats: int) -> None:
         else:
             print(f"{name}, {number}: {100 * due:.1f} %, {100 * float(np.mean(inside)):.1f} %")
     for number, all_ in held.items():
-        print(f"intervals of {number} that contain the true value: {100 * float(np.mean(all_)):.1f} % of {len(all_)}")
+        print(f"intervals of {number} that contain the known number: {100 * float(np.mean(all_)):.1f} % of {len(all_)}")
 
 
 if __name__ == "__main__":

@@ -21,9 +21,9 @@ from chexqa.files.seeds import stream
 
 PRESENT, ABSENT = 20, 10
 NAMES = {
-    "size": "pointing score, small minus large lesions",
-    "pointing": "mean pointing score",
-    "recognition": "AUROC of recognising the finding",
+    "size": "pointing on small lesions minus pointing on large lesions",
+    "pointing": "mean pointing",
+    "recognition": "AUROC of recognition",
 }
 
 
@@ -48,9 +48,10 @@ def drawn(name: str, seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def planted(name: str) -> dict[str, float]:
-    """Return a maker's known numbers, keyed by what they measure.
+    """Return the true values that the made-up map maker ``name`` has by design, keyed by what they measure.
 
-    - ``size``: the probability of pointing at the smallest third of the lesions, minus that at the largest third.
+    - ``size``: the probability of pointing at a lesion of the smallest third, minus the probability for the largest
+      third.
     - ``pointing``: the mean probability of pointing at a lesion.
     - ``recognition``: the AUROC of the scores.
     """
@@ -81,13 +82,13 @@ def main(studies: int) -> None:
     for what, each in held.items():
         error = 100 * (0.95 * 0.05 / len(each)) ** 0.5
         print(
-            f"{NAMES[what]}: {100 * np.mean(each):.1f} % of {len(each):,} intervals contain the true value "
+            f"{NAMES[what]}: {100 * np.mean(each):.1f} % of {len(each):,} intervals contain the known number "
             f"(95 % expected, standard error {error:.1f})"
         )
     for name, each in found.items():
         print(
-            f"{name}: {NAMES['size']}: true value {planted(name)['size']:.3f}; the interval of this difference lies "
-            f"below 0 in {100 * np.mean(each):.0f} % of the studies"
+            f"{name}: pointing on small lesions minus pointing on large lesions is known to be "
+            f"{planted(name)['size']:.3f}; its interval lies below 0 in {100 * np.mean(each):.0f} % of the studies"
         )
 
 

@@ -1,9 +1,9 @@
-"""A study like XBench's: 300 phantoms, six map makers of known effects, and one maker of random weights per family.
+"""A study like XBench's: 300 phantoms, six map makers of known quality, and one maker of random weights per family.
 
-The six makers of ``planted.py`` have a known effect of lesion size, quality, domain and recognition. The makers with
-random weights are a software test: they show that every family runs, and should recognize and localize nothing. The
-maps, the tables and the page ``graded/maps.html`` stay in FOLDER. Without torch, transformers, open_clip and
-torchvision, only the six makers take part.
+In the six makers of ``planted.py``, lesion size, domain and recognition change the grades by known amounts. The makers
+with random weights test the software: every family must run, and they must recognize and localize nothing. The maps,
+the tables and the page ``graded/maps.html`` stay in FOLDER. Without torch, transformers, open_clip and torchvision,
+only the six makers take part.
 
     python benchmarks/maps/study.py FOLDER [CASES]
 """
@@ -41,7 +41,7 @@ def random_makers(folder: Path) -> dict[str, Path]:
     Without torch, nothing is written and the result is empty.
     """
     if importlib.util.find_spec("torch") is None:
-        print("torch is not installed, so the makers with random weights are left out")
+        print("torch is not installed: no makers of random weights")
         return {}
     sys.path.insert(0, str(HERE.parents[1] / "tests" / "support"))
     import tiny_map_models as tiny
@@ -64,11 +64,9 @@ def found(row: dict[str, Any], name: str, truth: float | None) -> str:
     low, high = row[f"{name}_low"], row[f"{name}_high"]
     if low is None or high is None:
         text = f"{row[name]:.3f} (too few cases for an interval)"
-        return text if truth is None else f"{text}, true value {truth:.3f}"
+        return text if truth is None else f"{text}, known {truth:.3f}"
     text = f"{row[name]:.3f} ({low:.3f} to {high:.3f})"
-    if truth is None:
-        return text
-    return f"{text}, true value {truth:.3f}: {'inside' if low <= truth <= high else 'OUTSIDE'}"
+    return text if truth is None else f"{text}, known {truth:.3f}: {'held' if low <= truth <= high else 'NOT held'}"
 
 
 def told(graded: Path) -> None:
@@ -90,8 +88,8 @@ def told(graded: Path) -> None:
                 each.append(sum(thirds[0]) / len(thirds[0]) - sum(thirds[1]) / len(thirds[1]))
             gap, area = sum(each) / len(each), NormalDist().cdf(shift / 2**0.5)
         recognized = known.row(by_predicate=pl.col("model") == name, named=True)
-        print(f"{name}: pointing score, small minus large lesions: {found(row, 'pointing', gap)}; AUROC of recognising "
-              f"the finding: {found(recognized, 'recognition_auc', area)}")  # fmt: skip
+        print(f"{name}: pointing on small lesions minus pointing on large lesions {found(row, 'pointing', gap)}; AUROC "
+              f"of recognition {found(recognized, 'recognition_auc', area)}")  # fmt: skip
     domains = pl.read_csv(graded / "domains.csv", comment_prefix="#").select(
         "domain", "models", "pointing", "recognition_auc"
     )

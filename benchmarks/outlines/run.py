@@ -3,9 +3,9 @@ radiograph?
 
 An audit of a benchmark has only a few hundred items of this kind. This script draws thousands of items without
 radiographs, several per second. The random forest gets the audit's measures of the four outlines. It is trained on the
-items of the file TRAIN and tested on those of the file TEST. The phantoms of TEST have another seed. A real outline of
-TEST is answered by a forest that was trained without the outlines of its radiograph. The interval comes from drawing
-radiographs with replacement.
+items of the file TRAIN and tested on those of the file TEST. The phantoms of TEST have another seed. An item of TEST
+with a real outline is answered by a forest that was trained without the items of the same radiograph. The interval
+comes from drawing radiographs with replacement.
 
     python benchmarks/outlines/run.py draw TRAIN --seed 1 --phantoms 3000 --real DATA
     python benchmarks/outlines/run.py draw TEST --seed 2 --phantoms 5000 --real DATA --plans 5
@@ -13,7 +13,7 @@ radiographs with replacement.
 
 The folder DATA contains `chestx_det/ChestX_Det_test.json` and `anatomy/jsrt_contours.json`; without `--real` there are
 only phantoms. The real outlines get lungs in the same way as in `benchmarks/real_shapes`. `--plans` is the number of
-items of each real outline. Phantoms and real outlines alternate in the file.
+items made from each real outline. Phantoms and real outlines alternate in the file.
 """
 
 from __future__ import annotations
@@ -242,7 +242,9 @@ def fold(row: dict[str, Any]) -> int:
 
 
 def answered(train: list[dict[str, Any]], test: list[dict[str, Any]]) -> npt.NDArray[np.bool_]:
-    """Train the forests and return for each test item True if its forest names the right outline."""
+    """Train a forest for the phantoms and one for each fold of real outlines; return, for each test item, True if its
+    forest names the right outline.
+    """
     from sklearn.ensemble import RandomForestClassifier
 
     hits = np.zeros(len(test), bool)

@@ -125,7 +125,7 @@ def browse(page_file: Path, program: str, items: list[str]) -> None:
         # Items far apart, so that each needs files that were not loaded.
         opened = [_milliseconds(page, f"item={one}", "#item .sides") for one in items]
         for name, times in (("filter", filters), ("item, its files not loaded", opened)):
-            print(f"{name}: {len(times)} times, median {statistics.median(times):.0f} ms, slowest {max(times):.0f} ms")
+            print(f"{name}: median {statistics.median(times):.0f} ms, slowest {max(times):.0f} ms of {len(times)}")
         browser.close()
 
 
@@ -157,7 +157,9 @@ class Memory:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def now(self) -> tuple[float, float]:
-        """Return two numbers of the memory in use now: in the second one, shared pages count in every process."""
+        """Return the memory in use now, in MB: first with the shared pages counted once, then with them in every
+        process.
+        """
         own, _ = _pages("self")
         started = list(map(_pages, _started()))
         once = own + sum(resident - shared for resident, shared in started)
@@ -238,8 +240,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         bench = copies(benchmark.load(given.bench), given.items, Path(scratch) / "bench")
         run = synthetic.run(bench, given.models)
-        print(f"{given.models} models x {len(bench.items):,} items; memory with items and turns: "
-              f"{memory.now()[0]:,.0f} MB")  # fmt: skip
+        print(f"{given.models} models x {len(bench.items):,} items; {memory.now()[0]:,.0f} MB are items and turns")
         out, clock = given.out or Path(scratch) / "report", Clock()
         with clock.part("grades, and all files made and written"):
             with clock.part("grades"):
@@ -248,8 +249,7 @@ def main() -> None:
             clock.watch(all_tables, "all_tables")
             clock.watch(build, "page_files")
             build.write_report([group], out, workers=given.workers)
-        print(f"peak memory: {memory.peak:,.0f} MB ({memory.resident_peak:,.0f} MB if shared libraries count in every "
-              "process)")  # fmt: skip
+        print(f"peak memory: {memory.peak:,.0f} MB ({memory.resident_peak:,.0f} MB with libraries in every process)")
         sizes = {str(path.relative_to(out)): path.stat().st_size for path in out.rglob("*") if path.is_file()}
         parts = {name: sum(size for path, size in sizes.items() if path.startswith(name)) for name in PARTS}
         print(f"{len(sizes)} files, {sum(sizes.values()) / 1e6:.1f} MB:", end=" ")

@@ -1,4 +1,4 @@
-"""Synthetic benchmark of the published size, and models of known skill, for measurements that need no pictures."""
+"""Synthetic benchmark as large as CheXpercept, and models of known skill, for measurements that need no pictures."""
 
 from __future__ import annotations
 

@@ -5,9 +5,9 @@ A benchmark is made of phantoms. Each reader answers all questions blind, closes
 answers. The page is reloaded after some rows, and the browser crashes once in each part. Two readers reject one
 outline. Its mask is redrawn on the page, another reader signs it, and the benchmark is generated again. The verdicts
 are carried over to the new benchmark, and its new items are judged. The answers saved by a page with proposals are also
-typed into the spreadsheet of the same rows; both imports must give the same bytes. The script prints the number of keys
-pressed and the seconds of each step, and ends with an error if an answer is lost. Run it with `python
-benchmarks/review/round.py [CASES]` (38 by default).
+typed into the spreadsheet of the same rows; the import of the spreadsheet and that of the page must write the same
+``verdicts.jsonl``. The script prints the number of keys pressed and the seconds of each step, and ends with an error if
+an answer is lost. Run it with `python benchmarks/review/round.py [CASES]` (38 by default).
 """
 
 from __future__ import annotations
@@ -166,7 +166,9 @@ _FILLED = {columns.VERDICT, columns.CORRECTED, columns.REASON, columns.COMMENT}
 
 
 def review_items(browser: Browser, bench: Benchmark, folder: Path, keys: Counter[str]) -> str:
-    """Let all readers answer blind, then judge the proposals; return the id of the case whose outline is rejected."""
+    """Let all readers answer blind, and then let them judge the proposals; return the id of the case whose outline is
+    rejected.
+    """
     answers, items = bench.answers or {}, {columns.item_row_id(item.item_id): item for item in bench.items}
     sheets, rng = folder / "sheets", random.Random(7)
     chexqa("review", "export", bench.folder, "-o", sheets, "--reviewers", ",".join(READERS), "--page")

@@ -175,7 +175,7 @@ def load(folder: Path) -> Benchmark:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise ``InputError`` if a path is not the folder of a finished benchmark; nothing in the folder is read."""
+    """Raise ``InputError`` if a path is not the folder of a finished benchmark; no file in it is opened."""
     if not folder.is_dir():
         what = "is a file; name the folder of" if folder.is_file() else "no such folder; name"
         raise InputError(f"{folder}: {what} a benchmark made by 'chexqa generate'.")
@@ -229,7 +229,7 @@ def _check_whole(benchmark: Benchmark) -> None:
         if kind is None:
             raise InputError(
                 f"{where}: item '{item.item_id}' is of the kind '{item.kind}', which {ABOUT} does not declare"
-                f"{suggest(item.kind, benchmark.kinds)}; restore both files."
+                f"{suggest(item.kind, benchmark.kinds)}; restore the file."
             )
         if (item.level, item.stage, item.multi) != (kind.level, kind.stage, kind.multi):
             raise InputError(

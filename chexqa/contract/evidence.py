@@ -207,8 +207,8 @@ class PointsEvidence(Evidence):
 class ResultEvidence(Evidence):
     """Evidence of the question that offers four outlines.
 
-    ``errors`` has each outline's errors, as indices into ``edits``. ``iou`` has each outline's overlap with the
-    approved outline.
+    ``errors`` has each outline's errors, as indices into ``edits``. ``iou`` has the IoU of each outline's mask with the
+    optimal mask.
     """
 
     errors: Sequence[Sequence[int]]
@@ -267,7 +267,7 @@ class _RegionEvidence(_PartsEvidence):
     filled_most: Sequence[str] = ()
 
     def flags(self, margin: float | None = None) -> tuple[str, ...]:
-        """Return the flags of the key; a region that counts although it is below the threshold adds a flag."""
+        """Return the flags of the key, with one more if ``filled_most`` has a region."""
         return super().flags(margin) + (MOST_FILLED,) * bool(self.filled_most)
 
     def most_filled_lines(self) -> list[str]:
@@ -298,7 +298,7 @@ class ZonesEvidence(_RegionEvidence):
         return "\n".join(lines + self.most_filled_lines())
 
     def deciding(self) -> dict[str, list[float]]:
-        """Return, for each zone, the largest covered share of a region in the zone."""
+        """Return, for each zone, the covered share of its most covered region."""
         most: dict[tuple[str, str], float] = {}
         for name, share in self.union.items():
             most[_zone(name)] = max(share, most.get(_zone(name), 0.0))

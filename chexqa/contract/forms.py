@@ -121,7 +121,7 @@ class Cell(Form):
         return len(said) == 1 and next(iter(said)) in key
 
     def wrong_key(self, key: Sequence[int]) -> str | None:
-        """Return None, since any number of cells can be hits."""
+        """Return None (no fault), since a key may have any number of cells."""
         return None
 
     def right_answers(self, key: Sequence[int]) -> list[tuple[int, ...]]:

@@ -167,7 +167,7 @@ def refuse_halves(value: object, text: str, where: str) -> None:
 
 
 def read_text(path: Path, most_bytes: int = limits.MAX_JSON_BYTES, inside: Path | None = None) -> str:
-    """Read a file as text; raise ``InputError`` if the text is not UTF-8, and every error of :func:`read_whole`.
+    """Read a file as text; raise ``InputError`` if it is not UTF-8, or if :func:`read_whole` raises it.
 
     In all functions of this module, ``inside`` is the folder that the file belongs to. A link that leads out of this
     folder is an error.
@@ -189,16 +189,10 @@ def read_json(path: Path, schema: str, inside: Path | None = None) -> Record:
 
 def read_lines(path: Path, inside: Path | None = None) -> Iterator[tuple[int, Any]]:
     """Yield ``(line number from 1, JSON value)`` of every non-blank line, unchecked."""
-    for number, line in text_lines(path, inside):
-        yield number, parse_json(line, f"{path}, line {number}")
-
-
-def text_lines(path: Path, inside: Path | None = None) -> Iterator[tuple[int, str]]:
-    """Yield ``(line number from 1, text)`` of every non-blank line."""
     with reading(path), open_text(path, inside) as file:
         for number, line in enumerate(bounded_lines(file, path), start=1):
             if line.strip():
-                yield number, line
+                yield number, parse_json(line, f"{path}, line {number}")
 
 
 def bounded_lines(file: IO[AnyStr], path: Path) -> Iterator[AnyStr]:

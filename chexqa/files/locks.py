@@ -41,8 +41,8 @@ def locked(path: Path, busy: str | None = None) -> Iterator[None]:
 def hold(path: Path) -> int | None:
     """Lock a hidden file or folder while it is written, and return its descriptor; closing the descriptor unlocks it.
 
-    A hidden file without a lock was left by a killed process. On Windows nothing is locked and None is returned. On a
-    file system that cannot lock files, nothing is locked, and no file counts as left behind.
+    A hidden file without a lock was left by a killed process. On Windows, and on a file system that cannot lock files,
+    nothing is locked, and no file counts as left behind. On Windows None is returned.
     """
     if sys.platform == "win32":
         return None

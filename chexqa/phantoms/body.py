@@ -96,7 +96,9 @@ class Frame:
     tilt: float
 
     def resized(self, shape: Shape) -> Frame:
-        """Return the frame of the same body in a picture of another ``shape`` with nearly the same proportions."""
+        """Return the coordinates of the same body in a picture of another ``shape``, whose proportions must be nearly
+        the same.
+        """
         scale = max(shape) / max(self.shape)
         return Frame(shape, self.unit * scale, (self.x0 + 0.5) * scale - 0.5, (self.y0 + 0.5) * scale - 0.5, self.tilt)
 

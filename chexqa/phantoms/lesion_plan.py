@@ -18,7 +18,8 @@ HALF_PEAK = 0.5
 class PleuralAir:
     """Two fields ``(H, W)`` of a pneumothorax on the small picture.
 
-    - ``depth``: the depth in the air, in body units; negative in the lung.
+    - ``depth``: each pixel's depth in the air, in body units; 0 at the border of the collapsed lung, negative in the
+      lung.
     - ``denser``: the attenuation that is added to the collapsed lung.
     """
 

@@ -58,7 +58,8 @@ def _from_wall(canvas: Canvas, side: int) -> Field:
 def air_edge(depth: Field) -> tuple[Field, Field]:
     """Return two fields 0..1: the pleural air, and the visible line of the pleura.
 
-    ``depth`` is each pixel's depth in the air, in body units; it is 0 at the border of the lung.
+    ``depth`` is each pixel's depth in the air, in body units: 0 at the border of the collapsed lung, negative in the
+    lung.
     """
     air = ramp(depth, -_EDGE, _EDGE)
     line = np.exp(-(((depth + np.float32(_EDGE)) / np.float32(0.0065)) ** 2))

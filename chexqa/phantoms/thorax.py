@@ -77,10 +77,10 @@ class Air:
 
     - ``heart``, ``vessels`` (the great vessels), ``abdomen``: the shares of air that these organs displace.
     - ``cage``: 1 inside the chest and 0 outside.
-    - ``left``: the share of air that remains beside the organs.
+    - ``left``: the share of air that the organs leave over.
     - ``depth``: the thickness of the air.
     - ``room``: the air that a lesion can replace.
-    - ``small``: the outlines on the coarse grid.
+    - ``small``: the body's outlines on a coarser grid than the picture.
     """
 
     heart: Field

@@ -1,4 +1,4 @@
-"""Reading of what a reviewer typed into a cell: a verdict, yes or no, or an answer.
+"""Reading of what a reviewer typed into a cell: a verdict, a yes or no, or an answer.
 
 Entries of spreadsheets and pages are read by these functions only. Upper and lower case, spacing, a full stop and
 brackets around a number make no difference. Unclear text is never guessed: a text with two possible meanings is not

@@ -77,8 +77,8 @@ class Outcome:
         return True
 
     def write(self, manifest: Path, records: Iterable[Record]) -> None:
-        """Write the records as a manifest and count them; if there are none, raise ``InputError`` with the
-        first fault.
+        """Write the records as a manifest and count them; if there are none, raise ``InputError`` with the reason why
+        the first entry was left out.
         """
         try:
             cases.write_manifest(manifest, self._counted(records))
@@ -136,8 +136,8 @@ class Places:
         self.image_root = Path(os.path.commonpath(outside)) if outside else None
         if self.image_root is not None and self.image_root == Path(self.image_root.anchor):
             raise InputError(
-                f"{manifest}: these data folders have no parent folder in common: {', '.join(map(str, outside))}; "
-                "write the manifest into a parent folder of one of the data folders."
+                f"{manifest}: the data folders have no common parent folder ({', '.join(map(str, outside))}); "
+                f"write the manifest into a folder that contains one of them."
             )
         self._folders = cases.Folders(manifest, self.image_root)
         self._real = dict(zip(folders, real, strict=True))
@@ -153,8 +153,8 @@ class Places:
         found = self._find(text, path)
         if found != path:
             raise InputError(
-                f"{path}: the path from the manifest's folder to this file leads to {found} instead, because a folder "
-                "on the way is a link; write the manifest into a folder that is not a link."
+                f"{path}: its path relative to the manifest's folder leads to {found}, because a folder on the way "
+                f"is a link; write the manifest into a folder that is not a link."
             )
         return Path(text).as_posix()
 

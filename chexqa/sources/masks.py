@@ -63,9 +63,9 @@ def from_folders(
     """Write a manifest with one case for each finding mask of each picture in ``images``.
 
     The masks of ``x.png`` are in the folder ``x`` in ``masks``: ``right_lung.png``, ``left_lung.png``, ``heart.png``,
-    and a PNG named like each present finding. If ``anatomy`` has masks of the picture, they replace the lungs and heart
-    in the folder. Remarks count the pictures without a mask of a finding, and the folders without a picture. ``absent``
-    says which findings are absent in which pictures.
+    and a PNG named like each present finding. If ``anatomy`` has masks of the picture, they are used instead of the
+    folder's masks of lungs and heart. The outcome's remarks have the number of pictures without a mask of a finding,
+    and of folders without a picture. ``absent`` says which findings are absent in which pictures.
     """
     places = Places(manifest, [images, masks, *anatomy.folders])
     outcome = Outcome(image_root=places.image_root, layout=_LAYOUT)
@@ -82,7 +82,7 @@ def _folder_records(
         if path.suffix.lower() in PICTURES and not path.name.startswith("."):
             if path.stem in pictures:
                 raise InputError(
-                    f"{path}: differs from {pictures[path.stem]} only in the suffix, so both pictures would get the "
+                    f"{path}: {pictures[path.stem]} has the same name without suffix, so both pictures would get the "
                     "same masks; rename one of the two."
                 )
             pictures[path.stem] = path.name
@@ -251,4 +251,4 @@ def _check_present(row: dict[str, str], where: str) -> None:
         raise InputError(f"{where}: 'present' is '{row['present']}'; write 1 or 0.")
     if said and (said in _YES) != bool(row["mask"]):
         state = "present but has no mask" if said in _YES else "absent but has a mask"
-        raise InputError(f"{where}: the finding is {state}; correct one of the columns 'present' and 'mask'.")
+        raise InputError(f"{where}: the finding is {state}; correct 'present' or 'mask'.")

@@ -1,4 +1,6 @@
-"""The command group ``models``: it lists models and what each lacks here, checks them, and prints commands for vLLM."""
+"""The command group ``models``: it lists models and what is not set or installed for each on this machine, checks them,
+and prints commands for vLLM.
+"""
 
 from __future__ import annotations
 

@@ -91,9 +91,9 @@ def read_plan(path: Path) -> Plan:
 def kept(graded: Graded) -> pl.DataFrame:
     """Return a row for each setting in the plan: ``protocol, item, planned, done, kept``.
 
-    ``item`` is the name of the setting, ``planned`` its value in the plan and ``done`` its value in the study. ``kept``
-    is True if the two values agree. ``protocol`` is null for settings of all protocols. Baselines and readers that the
-    plan does not name do not count as a deviation. The table is empty if there is no plan.
+    ``item`` is the name of the setting (not a question), ``planned`` its value in the plan and ``done`` its value in
+    the study. ``kept`` is True if the two values agree. ``protocol`` is null for settings of all protocols. Baselines
+    and readers that the plan does not name do not count as a deviation. The table is empty if there is no plan.
     """
     plan = graded.plan
     rows = [] if plan is None else [*_overall(graded, plan), *_by_protocol(graded, plan)]

@@ -32,7 +32,7 @@ def outline(case: CaseKey) -> dict[str, Any] | None:
 
 
 def masks_only(case: CaseKey) -> CaseKey:
-    """Return the case with its masks as its only measurements; this module reads no other measurements."""
+    """Return the case without its measured numbers; this module needs only its masks."""
     return replace(case, measures={name: value for name, value in case.measures.items() if name == "masks"})
 
 
@@ -56,7 +56,8 @@ def regions_drawn(names: Sequence[str], case: CaseKey) -> dict[int, str]:
 
 
 def path_of(mask: Mask, scale: int) -> str:
-    """Return the borders of a mask as an SVG path; each pixel of the mask is drawn ``scale`` pixels wide.
+    """Return the borders of a mask as an SVG path through the centres of the border pixels. Each pixel of the mask is
+    ``scale`` pixels wide.
 
     >>> path_of(np.ones((3, 3), bool), 2)
     'M1 1V5H5V1Z'

@@ -1,8 +1,8 @@
 """Pictures of the gallery: which are shown, their numbers, and the items that are shown first.
 
-The pictures of the chosen items are in the first file. A picture is a WebP of at most 384 px in base64, because a page
-opened from disk can load scripts only. A drawing over a radiograph is stored without the radiograph
-(``thin_drawings``).
+The pictures of the items that are shown first are in the first script file. A picture is a WebP of at most 384 px,
+stored in a script as base64 text, because a page opened from disk can read data from scripts only. A drawing over a
+radiograph is stored without the radiograph (``thin_drawings``).
 """
 
 from __future__ import annotations

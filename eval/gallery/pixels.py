@@ -48,7 +48,9 @@ class Task:
 
 @dataclass(frozen=True)
 class Done:
-    """Result of a task: pictures as text by number, outlines by case, and SVG paths of options by item."""
+    """Result of a task: pictures as text, keyed by number; outlines, keyed by case; SVG paths of options, keyed by
+    item.
+    """
 
     pictures: dict[int, str]
     outlines: dict[str, dict[str, Any]]

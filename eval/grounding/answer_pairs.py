@@ -54,7 +54,10 @@ def answer_pairs(study: ScoredSample) -> pl.DataFrame:
 
 
 def originals(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each answer to an unaltered item: ``first`` (the answer), ``right``, ``answer`` (the key)."""
+    """Return a row for each answer to an unaltered item.
+
+    ``first`` is the model's answer, ``right`` is True if it is right, and ``answer`` is the key's answer.
+    """
     rows = study.said.filter(pl.col("state").is_in(ANSWERED))
     return rows.select(
         *_PLACE, "case_id", "kind", "finding", "cluster", "view", "sex", "path",

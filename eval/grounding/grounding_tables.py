@@ -117,7 +117,9 @@ def grounding_findings(study: ScoredSample) -> pl.DataFrame:
 
 
 def not_audited(study: ScoredSample) -> pl.DataFrame:
-    """Return the number of cases without an altered picture, for each finding, asked condition and reason."""
+    """Return the number of cases without an altered picture, for each finding, each condition that a run asked, and
+    each reason.
+    """
     rows = pl.DataFrame(
         [(row.finding, row.condition, row.reason) for row in left_out(study.graded)],
         schema={"finding": pl.String, "condition": pl.String, "reason": pl.String}, orient="row",

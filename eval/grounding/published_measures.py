@@ -1,7 +1,8 @@
 """The published measures CGR, UAR and IS, and the four classes made from them (arXiv 2606.17710).
 
-The tables show these measures beside net grounding. A model that ignores the picture and says yes at random, with a
-high probability, can pass CGR, UAR and IS.
+CGR is how often answers change when the lesion is filled in, IS how often they stay when other lung is filled, and UAR
+how often other patients get the same answer. The tables show them beside chexqa's own measure (``net_grounding``),
+because a model that ignores the picture and says yes at random, with a high probability, can pass all three.
 """
 
 from __future__ import annotations
@@ -77,11 +78,12 @@ def with_partners(originals: pl.DataFrame) -> pl.DataFrame:
 def published_class(
     cgr_value: float | None, answers: int | None, uar_value: float | None, is_value: float | None
 ) -> str | None:
-    """Return the published class of a model, made from CGR, UAR and IS (shares); None if a number is missing.
+    """Return the published class of a model, made from :func:`cgr`, :func:`uar` and IS (:func:`stability`), three
+    shares; None if one is missing.
 
     ``answers`` is the number of answers that count in CGR. The rules are those of the published code. A model uses the
     picture only if the bootstrap interval of CGR lies above 0, that is, if nearly every bootstrap sample of the answers
-    has a changed answer.
+    has one that changed when the lesion was filled.
 
     >>> published_class(0.0, 50, 1.0, 1.0), published_class(0.4, 50, 0.9, 0.95), published_class(0.5, 50, 0.6, 0.5)
     ('ignores the picture', 'uses the picture', 'unstable')

@@ -50,7 +50,8 @@ def _part(part: str | Picture, address: Callable[[str], str]) -> Any:
 def reply_of(output: ModelOutput) -> HarnessReply:
     """Return Inspect's output as a reply.
 
-    A reply that a content filter stopped becomes a refusal, and a prompt longer than the model's context an overflow.
+    A reply that a content filter stopped becomes a refusal. If the prompt was longer than the model's context, the
+    reply becomes an overflow.
     """
     usage = output.usage
     if output.empty:

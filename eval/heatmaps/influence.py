@@ -37,7 +37,7 @@ class Estimate(NamedTuple):
 
 
 def ratio(part: Floats, whole: Floats, cluster: Ints, patients: int) -> Score:
-    """Return the sum of ``part`` divided by the sum of ``whole``, both ``(N,)``, such as a share.
+    """Return a ratio, such as a share: the sum of ``part`` ``(N,)``, divided by the sum of ``whole`` ``(N,)``.
 
     ``cluster`` is the index of each row's patient, and ``patients`` the number of patients.
     """

@@ -72,7 +72,8 @@ class Levels(NamedTuple):
 
 
 def levels(values: Floats, covered: Places) -> Levels:
-    """Return the steps of a map with values from 0 to 1; a value is rounded down to a step, and up to step 1 above 0.
+    """Return the steps of a map with values from 0 to 1. A value is rounded down to a step, but a value above 0 has at
+    least step 1.
 
     ``covered`` has the flat indices of the mask's pixels. Step 0 holds only the value 0, since many maps are 0 in most
     places.

@@ -1,7 +1,7 @@
 """A complete study of map makers: recognition, thresholds chosen on other patients, lesion size and training domain.
 
-The page ``maps.html`` has the mean grades of all models, and three questions, each with a plot and a table. The tables
-are also CSV files beside the page.
+The page ``maps.html`` has the mean grades of all models, and a section with a plot and a table for each of three
+effects: of lesion size, of training domain and of recognition. The tables are also CSV files beside the page.
 """
 
 from __future__ import annotations

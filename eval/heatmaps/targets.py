@@ -47,8 +47,8 @@ class Target:
 
     - ``names``: the names of the case that can precede the finding's name in a map's file name.
     - ``read``: a function that returns the mask, bool ``(H, W)``, which is not empty. It can be pickled for workers.
-    - ``hits``: the numbers of the grid cells that are hits by the benchmark's key; if None, the published rule finds
-      them from the mask.
+    - ``hits``: the numbers of the grid cells that are hits by the benchmark's key; if None, a cell is a hit if the mask
+      covers at least half of it.
     - ``picture``: a name that identifies the radiograph.
     - ``source_size``: ``(H, W)`` of the radiograph, if the mask has another size.
     """

@@ -70,7 +70,8 @@ def pair_score(whole: Any, texts: tuple[Any, Any], scale: float) -> Any:
 def collected(
     of: Callable[[str], tuple[Any, Any]], fits: Sequence[Fit], findings: Sequence[Sequence[str]]
 ) -> list[list[Made]]:
-    """Return the maps and scores of each picture's findings; the maps are put back onto the complete radiographs.
+    """Return the maps and scores of each picture's findings; ``fits`` turn a map of the model's input into one of the
+    complete radiograph.
 
     ``of`` is a function that returns the maps ``(N, h, w)`` and the scores ``(N,)`` of one finding on all pictures.
     """

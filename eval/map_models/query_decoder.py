@@ -10,7 +10,7 @@ a state dict with these keys:
 - ``head.*``: a linear layer to one output, or to two (absent and present).
 - ``position``: an embedding of each position; optional.
 
-The map is the query's attention to the positions, averaged over the heads and the chosen layers.
+The map is the query's attention to the positions, averaged over the chosen layers and their attention heads.
 """
 
 from __future__ import annotations

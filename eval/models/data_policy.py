@@ -50,7 +50,8 @@ def check_endpoints(models: Iterable[Model]) -> None:
 def check_credentialed(benchmark: Benchmark, models: Iterable[Model], allow_remote: bool) -> None:
     """Raise ``InputError`` if pictures of credentialed cases would be sent beyond this machine and private networks.
 
-    A callable gets the pictures in this process; the callable's author must make sure that it sends them nowhere.
+    A model that is a Python callable passes this check, because it gets the pictures in this process; its author must
+    make sure that it sends them nowhere.
     """
     cases = benchmark.about["access"]["credentialed"]
     if not cases or allow_remote:

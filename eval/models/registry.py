@@ -1,4 +1,5 @@
-"""Registry of models, read from ``models.yaml`` and a user's file, and checks of the environment variables they need.
+"""Registry of models, which are read from ``models.yaml`` and a user's file, and a check of the environment variables
+that a model needs.
 
 The registry does not import litellm. API keys are read from the environment at each use and never stored.
 """

@@ -29,8 +29,8 @@ def mark(number: int) -> dict[str, str]:
 def drawings(graded: Graded, rows: Sequence[Row]) -> Callable[[Item], dict[str, Any]]:
     """Return a function that gives an item's drawing as ``{"drawn": {"size": [width, height], "strokes": […]}}``.
 
-    For an item that does not ask for a place, the function returns an empty dictionary. ``rows`` has the rows of the
-    gallery, in the order of their letters.
+    For an item that does not ask for a place, the function returns an empty dictionary. ``rows`` has the models and
+    readers of the gallery; the first gets the first letter, and so on.
     """
     answers, cases = graded.benchmark.key("the report's gallery")
     said = _places(graded)

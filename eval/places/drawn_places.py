@@ -121,7 +121,8 @@ def strokes(
     """Return the strokes of a drawing: the key's place first, then the place of each answer.
 
     ``size`` is the picture's width and height. If the finding is absent, ``target`` is None or has an empty mask. An
-    answer without a place has no stroke. Letters do not cover each other if there is room.
+    answer without a place has no stroke. Each place has a label: ``key``, or the letter of who answered. Labels do not
+    cover each other if there is room.
     """
     letters = _Letters(size)
     drawn = []

@@ -29,11 +29,11 @@ PLAIN, REASON, BANK = "plain", "reason", "bank:"
 
 @dataclass(frozen=True)
 class Condition:
-    """Condition of a run: its wording, examples and further options.
+    """Condition of a run: its wording, examples and further settings.
 
-    ``prompt`` is the name of the wording; ``system`` is a system text that replaces the wording's own.
-    ``shots`` is the number of examples. ``confidence`` is True if each reply must state a confidence, and
-    ``may_abstain`` is True if a model may abstain.
+    ``prompt`` is the name of the wording; ``system`` replaces the system text of the wording. ``shots`` is the number
+    of examples. ``confidence`` is True if each reply must state a confidence, and ``may_abstain`` is True if a model
+    may abstain.
     """
 
     prompt: str | None = None
@@ -74,7 +74,7 @@ class Condition:
     def record(self, benchmark: Benchmark) -> Record | None:
         """Return the value of the field ``condition`` of ``run.json``.
 
-        Return None if the run keeps the wording of the benchmark's question bank and sets no option.
+        Return None if the run keeps the wording of the benchmark's question bank and changes no setting.
         """
         if not self.words:
             return None
@@ -111,8 +111,8 @@ def texts(benchmark: Benchmark, condition: Condition) -> dict[str, Any]:
 
     The wording is the question bank's own, changed by the prompt that the condition names. A prompt ``plain`` or
     ``reason`` is taken from the bank or, if the bank lacks it, from chexqa's prompts in the bank's language.
-    ``bank:NAME`` is always the bank's prompt NAME. Raise ``InputError`` if the prompt is missing, or if there is no
-    text for an option (examples, confidence, abstaining).
+    ``bank:NAME`` is always the bank's prompt NAME. Raise ``InputError`` if the prompt is missing, or if a setting of
+    the condition (examples, confidence, abstaining) has no text.
     """
     bank = benchmark.about["question_bank"]
     made = dict(benchmark.conversation_texts)

@@ -108,8 +108,8 @@ _FIGURES = [
 class Found(NamedTuple):
     """Option numbers found at one position of a line, and the offset after them.
 
-    The numbers are None if the position has a name that belongs to no option. ``by_name`` is True if all options are
-    named by their texts.
+    The numbers are None if the position has a name that belongs to no option. ``by_name`` is True if every option found
+    is named by its text, not by its number.
     """
 
     numbers: Numbers | None

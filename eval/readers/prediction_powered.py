@@ -56,9 +56,9 @@ class Answers(NamedTuple):
 
 
 class Powered(NamedTuple):
-    """Estimate of a model's accuracy if the reviewers' answers were the key, with its 95 % interval.
+    """Estimate, with its 95 % interval, of the accuracy that a model would have with the reviewers' answers as the key.
 
-    ``factor`` is the weight F of the accuracy by the benchmark's key in the estimate.
+    ``factor`` is F in the formula F * K + D of this module.
     """
 
     value: float
@@ -68,7 +68,8 @@ class Powered(NamedTuple):
 
 
 def corrected(answers: Answers, weights: Floats) -> Powered:
-    """Return an estimate of the accuracy if the reviewers' answers were the key; a weighted mean over kinds.
+    """Estimate the accuracy that a model would have with the reviewers' answers as the key, as a weighted mean over
+    kinds.
 
     ``weights`` has the weight of each kind; the weights sum to 1. The mean is NaN if a kind has no reviewed item. There
     is no interval if too few patients were reviewed.

@@ -1,4 +1,5 @@
-"""Reporting checklist for studies with language models: MI-CLEAR-LLM's six items and a reviewer's further questions.
+"""Reporting checklist for studies with language models: the six points of MI-CLEAR-LLM, and what a paper's reviewer
+asks beyond them.
 
 The entries are filled from the runs and the benchmark. Facts that are in neither are listed as missing; the authors
 must add them. Sources: MI-CLEAR-LLM (Korean Journal of Radiology, 2024); STARD-AI and CLAIM for the flow of cases.

@@ -93,7 +93,9 @@ class _Writer:
         self.protocol = grade.protocol_name(run)
 
     def write(self, folder: Path, advance: Callable[[], None]) -> Path:
-        """Write both files inside ``folder``; return the path of the aggregate file, relative to ``folder``."""
+        """Write the model's aggregate file and the file of its turns inside ``folder``; return the path of the
+        aggregate file, relative to ``folder``.
+        """
         developer, _, name = self.model_id.partition("/")
         place = Path("data", *map(_safe, (self.benchmark.name, developer, name)))
         (folder / place).mkdir(parents=True, exist_ok=True)

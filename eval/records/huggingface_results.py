@@ -32,8 +32,8 @@ _REPOSITORY = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}")
 def export_results(run: Run, benchmark: Benchmark, out: Path, dataset: str) -> list[Path]:
     """Write each model's file into the new folder ``out``; return the files.
 
-    ``dataset`` is the data set's name on the hub, such as ``group/my-set``. Models without a headline (with unfinished
-    items) are left out. Raise ``InputError`` if no model has a headline.
+    ``dataset`` is the data set's name on the hub, such as ``group/my-set``. Models that have no headline because items
+    are unfinished are left out. Raise ``InputError`` if no model has a headline.
     """
     if not _REPOSITORY.fullmatch(dataset):
         raise InputError(f"--dataset {dataset}: this is not the name of a data set on the hub; write OWNER/NAME.")

@@ -46,7 +46,7 @@ class PlannedConversation(NamedTuple):
     """Conversation to be asked: the number of its repeat, the number of its rotation (order of the options), and its
     items.
 
-    The items have their options in the benchmark's order.
+    The rotation is not applied yet: the items have their options in the benchmark's order.
     """
 
     repeat: int

@@ -1,9 +1,9 @@
 """Early end of a run: a stopping rule, fixed before the run, is tested after every patient until it decides between two
 models.
 
-Conversations are asked in the order in which the rule counts patients. A model waits while its next patient is too far
-ahead of the last counted patient, by :data:`AHEAD` patients or more for each concurrent conversation. The state is
-stored only in the logs: if a run is killed, the next command counts the same patients again.
+Conversations are asked in the order in which the rule counts patients. A model waits while its next patient is at least
+:data:`AHEAD` times (number of concurrent conversations) patients ahead of the last counted one. The state is stored
+only in the logs: if a run is killed, the next command counts the same patients again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WAITS = "an earlier patient has an unfinished turn, so the later patients cannot
 
 
 class Job(Protocol):
-    """Interface of the workers of one model that the stopping rule uses."""
+    """What the stopping rule needs of the workers that ask one model."""
 
     progress: ModelProgress
 

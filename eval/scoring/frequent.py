@@ -5,7 +5,7 @@ compared by meaning:
 
 - Options with text: equal if their texts are equal.
 - Cells of the grid: equal if their numbers are equal.
-- Pictures: equal if their positions are equal.
+- Pictures: equal if their option numbers are equal.
 - "None": one answer, whatever its option number.
 """
 
@@ -29,10 +29,10 @@ def frequent_accuracy(
     Only items of the same kind and finding are counted. ``clusters`` has the patient of each case. If several answers
     are equally frequent, the score is the share of these answers that are right.
 
-    A benchmark is made so that some answers are right equally often: yes and no, and the positions of the right
-    picture. Among the other patients, the item's right answer is then the rarer one, so the guess would always be
-    wrong. In items of such a benchmark, an answer therefore counts as most frequent if its count over all patients is
-    at least the highest count of an answer among the other patients.
+    Two sorts of answers are right equally often in a benchmark: yes and no, and the positions of the right picture.
+    Without the item's own patient, the item's right answer is then rarer than the others, so the guess would always be
+    wrong. For these items, an answer therefore counts as most frequent if its count with the own patient reaches the
+    highest count without.
     """
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:

@@ -3,8 +3,8 @@
 These rules are the same in every table:
 
 - An item that was asked in several repeats or rotations counts once, with its mean score.
-- A model with unfinished items has no numbers, unless partial numbers are requested. Partial numbers use only the
-  model's finished items.
+- A model with unfinished items gets no scores, unless partial scores are requested. Partial scores use only the model's
+  finished items.
 - Contested items, on which reviewers disagree, count only in their own table.
 """
 
@@ -91,8 +91,9 @@ class ScoredSample:
     - ``rows``: the grades that count, with ``cluster`` and the columns of weights, but without long texts and lists.
     - ``said``: the same rows with answers and keys (``parsed, order, answer``).
     - ``completeness``: one row for each model and protocol, with ``items`` (number of questions to be answered),
-      ``unfinished`` and ``known`` (True if the model has numbers; a model that never replied has none).
-    - ``sample``: the clusters of all questions that should be asked; all numbers use these clusters.
+      ``unfinished`` (how many of them are unfinished) and ``known`` (True if the model gets scores: it replied at least
+      once, and no question is unfinished or partial scores are allowed).
+    - ``sample``: the clusters of all questions that should be asked; every score is computed over these clusters.
     """
 
     graded: Graded
@@ -286,8 +287,8 @@ def _excess(share: pl.Expr) -> pl.Expr:
 def mask_incomplete(study: ScoredSample, table: pl.DataFrame, results: Iterable[str]) -> pl.DataFrame:
     """Return the table with one more column, ``unfinished``: the number of a model's unfinished questions.
 
-    For a model without numbers (``known`` of ``study.completeness`` is False), the columns named in ``results``, and
-    the columns of their intervals, become null.
+    For a model without scores (``known`` of ``study.completeness`` is False), the columns named in ``results``, and the
+    columns of their intervals, become null.
     """
     joined = table.join(study.completeness.drop("items"), on=WHO, how="left", maintain_order="left")
     names = {f"{name}{end}" for name in results for end in ("", "_low", "_high")} & set(table.columns)

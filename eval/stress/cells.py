@@ -58,9 +58,9 @@ def check(benchmark: Benchmark, kinds: Sequence[str], protocol: str, blind: bool
 
 
 def cells(kinds: Sequence[str], language: str) -> list[str]:
-    """Return the cells of the given kinds of stress, for a benchmark in the given language.
+    """Return the stress cells of the given kinds of stress, for a benchmark in the given language.
 
-    Kinds alternate in the list, so that a few neighbouring cells include every kind.
+    Kinds alternate in the list, so that a few cells in a row include every kind.
     """
     of_kind = [_cells_of(kind, language) for kind in kinds]
     return [cell for row in zip_longest(*of_kind) for cell in row if cell is not None]
@@ -78,7 +78,7 @@ def kind_of(cell: str) -> str:
 
 
 def severity_of(cell: str) -> int | None:
-    """Return the severity of a cell, or None for a wording or a history."""
+    """Return the severity that a cell of stress names, such as 3 for ``noise-3``; None for a wording or a history."""
     end = cell.partition("-")[2]
     return int(end) if end.isdigit() else None
 

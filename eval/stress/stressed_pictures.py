@@ -99,7 +99,9 @@ class StressedPictures:
         return name, data
 
     def spoilt(self, picture: Picture, cell: str, case_id: str) -> Image:
-        """Return a picture degraded as ``cell`` says: grey ``(H, W)``, or RGB ``(H, W, 3)`` if it has a drawing."""
+        """Return a picture with the degradation of a stress cell: grey ``(H, W)``, or RGB ``(H, W, 3)`` if it has a
+        drawing.
+        """
         base, severity = picture.base or picture.image, severity_of(cell)
         assert severity is not None, "a degradation has a severity"
         grey = _decoded(self.benchmark.image_bytes(base), cv2.IMREAD_GRAYSCALE)

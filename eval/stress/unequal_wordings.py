@@ -67,7 +67,9 @@ def store(benchmark: Benchmark, rows: Iterable[Record]) -> Path:
 
 
 def unequal(benchmark: Benchmark) -> dict[Wording, str]:
-    """Return the wordings that ask something else according to reviewers, each with their names and reasons."""
+    """Return the wordings that, according to reviewers, do not ask the same as the bank's own; each value has the
+    reviewers' names and reasons.
+    """
     found: dict[Wording, str] = {}
     for row in reviewed(benchmark):
         if row["verdict"] in UNEQUAL:

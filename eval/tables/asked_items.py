@@ -1,12 +1,11 @@
 """Facts about the items that were asked: how their questions ended, what they cost, and which are contested.
 
-The module also writes a remark if models were asked only some of the items, or different items. Numbers on different
-items cannot be compared; for example, a trial asks other items than a complete run or another trial. Values that depend
-on the items (chance, the ceiling, constant answers) are shown beside several models only if they are equal for all of
-them.
+The module also writes a remark if models were asked only some of the items, or different items: scores on different
+items, such as those of two trials or of a trial and a complete run, cannot be compared. Values that depend on the items
+(chance, the ceiling, constant answers) are shown beside several models only if they are equal for all of them.
 
-The module also has the published figures. Contested items, on which reviewers disagree, count in :func:`contested` and
-in no other table.
+The module also has scores that papers have published for the grid task. Contested items, on which reviewers disagree,
+count in :func:`contested` and in no other table.
 """
 
 from __future__ import annotations

@@ -133,7 +133,9 @@ def words(name: str) -> str:
 
 
 def cell(row: dict[str, Any], column: str) -> str:
-    """Return the text of a cell: the value with its interval and, in the table ``groups``, the model's letters."""
+    """Return the text of a cell: the value with its interval and, in the table ``groups``, the letters; models with a
+    common letter do not differ significantly.
+    """
     value = row.get(column)
     shown = number_text(column, value)
     low, high = row.get(f"{column}_low"), row.get(f"{column}_high")

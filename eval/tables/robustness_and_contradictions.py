@@ -313,11 +313,11 @@ def _meant(said: tuple[str, list[int]] | None, meanings: Meanings) -> list[str] 
 
 
 def mirrored(study: ScoredSample) -> pl.DataFrame:
-    """Return the accuracy with the key, and with left and right exchanged in the key.
+    """Return the accuracy against the key, and against the key with left and right exchanged.
 
     Columns: ``model, protocol, kind, items, accuracy, mirrored, gain`` (mirrored minus accuracy), ``unfinished``. An
     item counts only if its key changes when sides are exchanged. The exchanged key depends on the kind: for
-    ``location``, the offered regions whose mirror image is involved; for ``grid_cell``, the mirrored cells; for
+    ``location``, the offered regions whose mirror image the lesion involves; for ``grid_cell``, the mirrored cells; for
     ``comparison``, the other side. The gain is positive for a model that takes the left of the picture for the
     patient's left.
     """

@@ -76,10 +76,10 @@ def compare_runs(
 ) -> list[Compared]:  # fmt: skip
     """Return a comparison for each model that both runs have, or for the two models named in ``models``.
 
-    With ``reread``, the current parser reads the stored replies again. The runs must be of the same benchmark,
-    otherwise ``InputError`` is raised. With ``shared``, runs of two benchmarks are compared on the items whose
-    question, options, pictures and key are equal in both. ``margin`` is a fraction: scores that differ by less are
-    called alike. A run may be a file of predictions (``.jsonl``) of the other run's benchmark, or of the benchmark in
+    With ``reread``, the current parser reads the stored replies again. Without ``shared``, both runs must be of one
+    benchmark, otherwise ``InputError`` is raised. With ``shared``, they may be of two; only items whose question,
+    options, pictures and key are equal in both are compared. ``margin`` is a fraction: scores that differ by less are
+    called alike. A run may be a file of predictions (``.jsonl``); they answer the other run's benchmark, or the one in
     ``benchmark_folders``.
     """
     runs = load_pair((first, second), benchmark_folders)

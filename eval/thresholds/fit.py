@@ -1,8 +1,9 @@
 """Maximum likelihood fit of up to three tasks with one lapse rate, and intervals of their thresholds.
 
 The interval of a threshold has all values whose profile log likelihood is at most a certain distance below its maximum.
-This distance follows from a t distribution over patients. It is multiplied by the inflation of variance: the
-threshold's variance clustered by patient, divided by its variance for independent answers (at least 1).
+The distance is half the squared quantile of a t distribution with (patients - 1) degrees of freedom, times the
+inflation of variance: the threshold's variance clustered by patient, divided by its variance for independent answers
+(at least 1).
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Task(NamedTuple):
 
     @property
     def has_error(self) -> Bools:
-        """Return True for each observation of an error."""
+        """Return, for each observation, True if the shown outline has an error."""
         return np.asarray(np.isfinite(self.log_depth))
 
 

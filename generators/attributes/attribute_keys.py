@@ -3,8 +3,8 @@
 A recipe chooses one of two rules; both use the same measures. The rule ``component`` (CheXpercept, arXiv 2606.21020)
 judges the lesion's 4-connected components one by one. The rule ``union`` judges the components together, and asks only
 about regions that are clearly involved or clearly free. Both rules drop components smaller than ``min_component``.
-Shares are the covered pixels of a region or lung divided by all its pixels. The parts of a lesion that touch a lung
-count as lung.
+Shares are the covered pixels of a region or lung divided by all its pixels. A component of the lesion that touches a
+lung counts as part of this lung.
 """
 
 from __future__ import annotations
@@ -251,9 +251,9 @@ def _counted_area(parts: Sequence[Mapping[str, int]], lungs: dict[str, int], lea
 class Attributes:
     """The attribute questions of one case, chosen at random.
 
-    ``distribution`` is False if the question on distribution cannot be asked fairly. ``location`` has the region
-    names shown, or is None if the question on location cannot be asked fairly. ``severity`` is the side of the lung in
-    question. ``comparison`` has the options in the order shown, and is empty if only one lung is given.
+    ``distribution`` is False if the question on distribution cannot be asked fairly. ``location`` has the region names
+    shown, or is None if the question on location cannot be asked fairly. ``severity`` is the side (right or left) whose
+    severity is asked. ``comparison`` has the options in the order shown, and is empty if only one lung is given.
     """
 
     distribution: bool

@@ -26,7 +26,8 @@ _AIMS = np.array([0.1, -0.2, 0.1, 0, 0, 0, 0])
 def draw(
     involved: Sequence[str], others: Sequence[Sequence[str]], options: int, rng: np.random.Generator
 ) -> tuple[str, ...]:
-    """Return ``options`` region names in random order; each number of right names, from 0 to all, is equally likely.
+    """Return ``options`` region names in random order; each possible number of right names, from 0 on, is equally
+    likely.
 
     ``involved`` has the right names. ``others`` has groups of wrong names; a group is used only when all earlier groups
     are used up.

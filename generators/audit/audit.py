@@ -1,4 +1,4 @@
-"""The complete audit of a benchmark: guesses from shortcuts, frequent answers, implied answers, and the contents."""
+"""The complete audit of a benchmark: guesses from shortcuts, from frequent or implied answers, and its contents."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """A small classifier over all artefacts together, tested on cases that it was not trained on.
 
 The cases (by patient) are divided into blocks. A random forest trained on the earlier blocks answers each block. The
-forest never sees the answers of the block that it answers, so by chance alone every candidate in the block is equally
-likely to be right. The outcome is therefore a list of contests (see ``exact_tests``) with an exact p value.
-Cross-validation would give no exact p value, because its folds are trained on each other. scikit-learn is an extra
-(``audit``); if it is missing, the results say so.
+forest never sees the key of the block that it answers. Without a leak its answers are therefore random picks, and the p
+value of its hits is exact (see ``exact_tests``). Cross-validation would give no exact p value, because each block would
+also train the forests that answer the other blocks. scikit-learn is an extra (``audit``); if it is missing, the results
+say so.
 """
 
 from __future__ import annotations

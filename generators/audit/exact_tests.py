@@ -210,8 +210,8 @@ def bins(values: Sequence[float | str], parts: Sequence[npt.NDArray[np.intp]]) -
     """Return the bins of a feature's values: a dictionary from name to flags, True for each value in the bin.
 
     Texts, and numbers with few distinct values, have a bin for each of the most frequent values. Numbers also have bins
-    by size, such as halves, quarters and the lowest and highest tenth. Bins by size are made separately for the indices
-    in each of ``parts``, such as the values of one finding.
+    by size, such as halves, quarters and the lowest and highest tenth. Bins by size are made separately for each of
+    ``parts``, such as the items of one finding; a part has the indices of its values.
     """
     counts = Counter(values)
     few = len(counts) <= _FEW

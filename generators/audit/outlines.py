@@ -1,8 +1,8 @@
 """Measures of a drawn picture that need no anatomy: the shape of the outline and the positions of the points.
 
-All measures are read from the pictures. A radiograph is grey, so the cyan pixels are the outline. Lengths are fractions
-of the picture's longer side, and areas are fractions of its square, so pictures of all sizes can be compared. A picture
-without an outline has no measures.
+All measures are read from the pictures. A radiograph is grey, so the cyan pixels are the outline. Lengths are divided
+by the picture's longer side, and areas by the square of the longer side, so pictures of all sizes can be compared. A
+picture without an outline has no measures.
 """
 
 from __future__ import annotations

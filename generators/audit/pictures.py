@@ -111,9 +111,10 @@ class Ground(NamedTuple):
         return cls(np.asarray(green), np.asarray(covered == 0))
 
     def measures(self) -> Measures:
-        """Return mean, spread and tails of the ground's grey levels, and the share of odd grey levels.
+        """Return mean, spread and tails of the grey levels away from the drawing, and the share of odd grey levels
+        there.
 
-        The result is empty if coloured pixels are everywhere.
+        The result is empty if every pixel is near the drawing.
         """
         counts = np.bincount(self.grey[self.is_ground], minlength=256)
         if not counts.any():

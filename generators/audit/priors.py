@@ -68,7 +68,9 @@ _Case = dict[str, tuple[Item, Answer]]
 
 
 def forced(bench: Benchmark, features: Features) -> list[Result]:
-    """Return the answers that the published rules imply, and how often each is right."""
+    """Return the answers that follow from CheXpercept's rules for making items, without a look at the picture, and how
+    often each is right.
+    """
     answers, _ = bench.key("the audit")
     by_case: dict[str, _Case] = defaultdict(dict)
     for item in bench.items:

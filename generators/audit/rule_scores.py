@@ -253,7 +253,7 @@ def sides(choice: Choice, name: str) -> tuple[str, ...]:
 
 
 def ranks(choice: Choice, name: str) -> tuple[str, ...]:
-    """Return a name for each candidate: its rank by this feature, such as "smallest"."""
+    """Return, for each candidate of ``choice``, its rank by the feature ``name`` in words, such as "smallest"."""
     names = _RANKS.get(len(choice.right))
     return _ends(choice, name) if names is None else tuple(names[rank] for rank in _order(choice, name))
 

@@ -119,7 +119,7 @@ def _sort_in(kind: str, feature: Feature) -> PredictorClass:
 
 
 def artefacts_of_items() -> list[str]:
-    """Return the names of the features of whole items that are artefacts."""
+    """Return the names of the features that are artefacts and belong to a whole item, not to one of its options."""
     return [one.name for one in _OF_ITEMS if one.sort == "artefact"]
 
 

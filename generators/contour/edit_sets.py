@@ -306,14 +306,14 @@ class EditSets:
 
 
 def levels_of_area(changes: Weights, shares: Weights) -> tuple[Numbers, list[Weights]]:
-    """Return two levels ``(N, 2)`` for each of N choices of four pictures, and the intended share of each level.
+    """Return two categories ``(N, 2)`` for each of N sets of four pictures, and the intended share of each category.
 
     ``changes`` ``(N, 3)`` has the logarithms of three ratios: the area of each wrong picture divided by the area of the
-    right picture. Each level is one number that stands for a pair: the rank of the right picture by area among the
-    four pictures, and a grade from 0 to 2 of a difference between areas. In the first column this is the difference
-    between the two smallest areas, in the second column that between the smallest and the largest area. ``shares``
-    ``(3, 4)`` has the intended shares of the four ranks in each grade. A guesser can see how large
-    the differences are, so the shares must hold in each grade and not only over all grades.
+    right picture. A category is one number for two things: the rank (0 to 3) of the right picture by area among the
+    four pictures, and a grade (0 to 2) of how much two areas differ. In the first column these are the two smallest
+    areas, in the second column the smallest and the largest. ``shares`` ``(3, 4)`` has the intended shares of the four
+    ranks in each grade. A guesser can see how large the differences are, so the shares must hold in each grade and not
+    only over all grades.
     """
     areas = np.sort(np.pad(changes, ((0, 0), (0, 1))), axis=1)
     ranks = (changes < 0).sum(axis=1)

@@ -191,12 +191,12 @@ def choose(
     own: list[Pixel], places: list[Pixel], together: Flags, inside: Flags, depths: Numbers, wanted: int,
     rng: np.random.Generator,
 ) -> tuple[int, ...]:  # fmt: skip
-    """Choose positions at random for the points that mark no edit; return the indices of one or more of ``places``.
+    """Choose positions at random for the points that mark no edit; return their indices in ``places``, at least one.
 
     ``own`` are the positions of the true points, which mark an edit. ``places`` are the possible positions of the other
-    points, and ``wanted`` is the number of other points to add. ``together (N, N)`` is True for two of ``places`` that
-    can both be shown. ``inside`` and ``depths`` have an entry for each true point, then one for each of ``places``:
-    True if it lies inside the outline, and its distance to the drawn outline in pixels.
+    points; at most ``wanted`` of them are chosen. ``together (N, N)`` is True for two of ``places`` that can both be
+    shown. ``inside`` is True for a point inside the outline; ``depths`` is its distance in pixels from the drawn
+    outline. Both have the true points first, then ``places``.
     """
     xy = np.array([*own, *places], float)
     distances = np.hypot(*(xy[:, None] - xy[None, :]).transpose(2, 0, 1))

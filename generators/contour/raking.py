@@ -15,11 +15,12 @@ def rake(
     shares: Sequence[npt.NDArray[np.float64]],
     tilt: npt.NDArray[np.float64] | None = None,
 ) -> npt.NDArray[np.float64]:
-    """Return weights ``(N,)`` for the rows of ``levels``, so that each level is drawn with its wanted share.
+    """Return weights ``(N,)`` for the rows of ``levels``, so that each category is drawn with its wanted share.
 
-    ``levels`` ``(N, K)`` has the levels of N rows in K columns. It is ``(N, M, K)`` if a row stands for M members that
-    are drawn equally often. ``shares`` has, for each column, the wanted share of every level; levels that do not occur
-    are ignored. If not all shares can be met at once, the shares of the last columns are met best.
+    ``levels`` ``(N, K)`` has a category (a number from 0) of each of N rows in each of K columns. It is ``(N, M, K)``
+    if a row stands for M members that are drawn equally often. ``shares`` has, for each column, the wanted share of
+    every category; categories that do not occur are ignored. If not all shares can be met at once, the shares of the
+    last columns are met best.
 
     Iterative proportional fitting gives the weights closest to equal weights (Deming and Stephan 1940; Csiszár 1975).
     If rows have several members, the result is approximate, because a row is scaled by the mean of its members'

@@ -1,4 +1,4 @@
-"""The section of a benchmark's card on altered pictures: their number, and the cases that could not be filled."""
+"""The section on altered pictures in a benchmark's card: their number, and the cases without altered pictures."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def adjudicate(
     folder: Path, verdicts: Iterable[Verdict], out: Path, adjudicator: str, blind_names: bool, progress: Progress,
     blind: bool = False, beside: Beside | None = None, page_only: bool = False,
 ) -> Adjudicated:  # fmt: skip
-    """Write the sheet of a benchmark's contested items into the new folder ``out``, and return it.
+    """Write the sheet of a benchmark's contested items into the new folder ``out``, and return what was written.
 
     - ``beside``: a function that also writes the rows as a review page (HTML).
     - ``page_only``: True to write only the review page, without the workbook.
@@ -75,7 +75,7 @@ def adjudicate(
     - ``blind``: True to hide proposal and evidence, and to show anonymous answers in random order. The key is one of
       these answers and is not marked.
 
-    Raises ``InputError`` if no item is contested, or if the adjudicator has judged a contested item.
+    Raises ``InputError`` if no item is contested, or if the adjudicator was one of a contested item's reviewers.
     """
     name = one_name(adjudicator, "--adjudicator")
     bench = benchmark.load(folder)
@@ -86,7 +86,7 @@ def adjudicate(
     readers = {row.reviewer.casefold() for row in rows if row.row[2:] in said and row.kind != "adjudication"}
     if name.casefold() in readers:
         raise InputError(
-            f"--adjudicator {name}: has judged one of these items; name a third person, who has judged none of them."
+            f"--adjudicator {name}: has judged one of these items; name a third person, who decides between them."
         )
     cases = tuple(dict.fromkeys(item.case_id for item in bench.items if item.item_id in said))
     batch = "r-" + digest(bench.hash, "adjudication", name, sorted(said.items())).hex()[:12]

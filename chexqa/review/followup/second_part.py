@@ -60,7 +60,7 @@ def ready_parts(batch: Batch, verdicts: Sequence[Verdict]) -> list[str]:
 def waiting_parts(batch: Batch, verdicts: Iterable[Verdict]) -> dict[str, Waiting]:
     """Return the reviewers whose second part is not written yet, keyed by the name of the second part's sheet.
 
-    The number of missing rows is 0 if the reviewer has answered all blind rows.
+    ``missing`` is 0 if the reviewer has answered all blind rows, so that the second part can be written.
     """
     parts = second_parts(batch)
     missing = _missing(batch, verdicts)
@@ -100,8 +100,7 @@ def open_second_parts(
     parts = second_parts(batch)
     if not parts:
         raise InputError(
-            f"{batch.path}: no sheet of this review waits for the answers to a blind sheet, so there is nothing to "
-            "write."
+            f"{batch.path}: no reviewer gets proposals after blind questions, so all sheets are written already."
         )
     missing = _missing(batch, verdicts)
     waiting = [

@@ -1,4 +1,6 @@
-"""Text on what a review changed: the benchmark's page of changes, and a short card that the next audit replaces."""
+"""Text on what a review changed: the benchmark's page of changes, and a short card that stands until ``chexqa audit``
+writes the full one.
+"""
 
 from __future__ import annotations
 
@@ -98,8 +100,7 @@ def card(about: Record, changes: str) -> str:
         CARD_MARK,
         f"# {markdown(about['name'])} {markdown(about['version'])}",
         *notice,
-        f"{plural(counts['items'], 'item')} of {plural(counts['cases'], 'case')}. No audit of this version was made; "
-        "`chexqa audit`, with this folder, makes it and writes the full card.",
+        f"{plural(counts['items'], 'item')} of {plural(counts['cases'], 'case')}; 'chexqa audit' writes the full card.",
         changes.strip(),
         "## Canary",
         f"`{markdown(about['canary'])}`",

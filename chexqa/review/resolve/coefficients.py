@@ -7,10 +7,10 @@ A table of codes is an integer array ``(units, raters)``: categories are ``0 …
 missing rating. Every coefficient is a formula on sums over units. The sums over all units give the value. The sums over
 resampled patients give the interval.
 
-The sources do not define every case; the rules for these cases are as follows. A unit needs two ratings to count for
-agreement. Units with one rating count only in Fleiss's and Gwet's shares of categories, as in Gwet's book. If no unit
-has two ratings, no coefficient is defined. If all ratings are of one category, percent and AC1 are 1, and the kappas
-and alpha are 0/0, so undefined (``nan``).
+Where the sources do not define a coefficient, these rules apply. A unit needs two ratings to count for agreement. Units
+with one rating count only in Fleiss's and Gwet's shares of categories, as in Gwet's book. If no unit has two ratings,
+no coefficient is defined. If all ratings are of one category, percent and AC1 are 1, and the kappas and alpha are 0/0,
+so undefined (``nan``).
 
 Sources: Cohen 1960 and 1968; De Vries 2008 (kappa pooled over scales); Fleiss 1971 (unequal numbers of raters and
 weights as in Gwet 2014); Krippendorff 2011; Gwet 2008.

@@ -108,7 +108,7 @@ def places_of(bench: Benchmark) -> dict[str, SheetPlace]:
 
 
 def places_of_masks(cases: Iterable[Case]) -> dict[str, SheetPlace]:
-    """Return the subject of each row on a manifest's masks, keyed by row id."""
+    """Return what each row of a sheet on masks is about, keyed by row id."""
     return {
         mask_row_id(case.case_id): SheetPlace(
             MASK, case.finding, cluster_id(case.patient_id, case.study_id, str(case.image)), None

@@ -9,8 +9,10 @@ The rules:
 - If two readers gave a blind answer that differs from the key, the item is contested until it is adjudicated, even if
   the proposal was accepted later.
 - An attribute's answer is corrected when two readers (one may be the adjudicator) give the same other answer.
-- "Fix" on any other item, or on an attribute because the contour is wrong, sends the case back to mask review.
-- One reader alone removes nothing: "reject" and "sent back" need two readers, or an adjudicator who is a third person.
+- "Fix" on an item that is no attribute, or on an attribute because the contour is wrong, sends the case back to mask
+  review.
+- One reader alone removes nothing: "reject" and "sent back" need two readers, or an adjudicator who is none of the
+  item's readers.
 """
 
 from __future__ import annotations

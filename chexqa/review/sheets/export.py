@@ -74,7 +74,7 @@ class Place(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A written page: its path in the export's folder, its number of rows, and the bytes of its source pixels."""
+    """Written page: its path in the export's folder, its number of rows, and the size of its source pixels in bytes."""
 
     file: str
     rows: int

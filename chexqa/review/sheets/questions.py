@@ -150,8 +150,8 @@ class Questions:
     def tabs(self, cases: Sequence[str], kind: SheetKind) -> tuple[list[Tab], dict[str, Entry]]:
         """Return the work tabs of the cases, in the given order, and their rows keyed by row id.
 
-        With proposals, the items of a case follow each other. Without proposals, every tab has one round of
-        questions.
+        On a sheet with proposals, the items of a case follow each other. On a blind sheet, every tab has the questions
+        of one round, such as presence (:func:`chexqa.review.assignment.round_of`).
         """
         entries: dict[str, Entry] = {}
         tabs: list[Tab] = []
@@ -166,7 +166,7 @@ class Questions:
         return tabs, entries
 
     def rounds(self, tabs: Iterable[Tab], *seed: str) -> list[list[Tab]]:
-        """Return the tabs of each round, in the order of work; each round's rows are in a random order (``seed``)."""
+        """Return each round's tabs; the rounds are in the order of work, and a round's rows are shuffled (``seed``)."""
         rows: dict[str, list[SheetRow]] = {}
         for row in (row for tab in tabs for row in tab.rows):
             rows.setdefault(round_of(self.items[row.row_id]), []).append(row)

@@ -51,8 +51,8 @@ def saw_the_key(verdicts: Iterable[Verdict]) -> dict[str, int]:
 def turns_of(bench: Benchmark, verdicts: Iterable[Verdict]) -> dict[str, list[Turn]]:
     """Return the answers (turns) of each reader, and of the majority if there are two or more readers, keyed by name.
 
-    A row with neither answer nor reason counts as not asked. A row with only a reason counts as an empty reply. If
-    a reader answered any item after seeing its proposal, all answers of this reader are left out.
+    A row with neither an answer nor a reason for giving none counts as not asked. A row with only a reason counts as an
+    empty reply. If a reader answered any item after seeing its key, all answers of this reader are left out.
     """
     said: dict[str, dict[str, Verdict]] = {}
     every = list(verdicts)
@@ -154,9 +154,7 @@ def _check_place(out: Path, bench: Benchmark, logs: Iterable[str]) -> None:
         return
     about = read_run.read_about(out)
     if about["benchmark"]["hash"] != bench.hash or not set(about["models"]) <= {*logs}:
-        raise InputError(
-            f"{out}: is a run of other readers, of models or of another benchmark; name another folder with --run."
-        )
+        raise InputError(f"{out}: is the run of another study or of models; name another folder with --run.")
 
 
 def cases_of(bench: Benchmark, batch: Batch) -> dict[str, list[str]]:

@@ -84,7 +84,8 @@ class Outlines:
 
     @property
     def difficulty(self) -> dict[str, float]:
-        """Return two measures of the shallowest true edit: its depth, and its area as a share of the lesion's area.
+        """Return two measures of the suboptimal outline's shallowest edit: its depth, and its area as a share of the
+        lesion's area.
 
         The depth is divided by the picture's longer side.
         """
