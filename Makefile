@@ -137,7 +137,7 @@ bench: $(STAMP)
 fuzz: $(STAMP)
 	$(BIN)/python benchmarks/fuzz/run.py --minutes $(FUZZ_MINUTES) --real $(FUZZ_REAL) --keep build/fuzz
 
-# By hand: about a quarter of an hour.
+# By hand: about five minutes.
 mutants: $(STAMP)
 	$(BIN)/python benchmarks/mutants/run.py
 

@@ -1,9 +1,10 @@
 """Mutation test: the project's tests must notice small mistakes that are put into the code one at a time.
 
-The mistakes are listed in ``table.py``; they concern grading, statistics, parser, attributes and runner. Each mistake
-is put into a copy of the package, and the tests named for it run until one fails. A mistake that no test notices
-survives. Run it with ``make mutants`` or ``python benchmarks/mutants/run.py [--only WORD] [--workers N]``; the exit
-code is the number of survivors. It takes about a quarter of an hour.
+The mistakes are listed in ``table.py``; they concern grading, statistics, parser, attributes, runner, heat maps,
+places, grounding, confidence, stress and the agreement of reviewers. Each mistake is put into a copy of the package,
+and the tests named for it run until one fails. A mistake that no test notices survives. Run it with ``make mutants`` or
+``python benchmarks/mutants/run.py [--only WORD] [--workers N]``; the exit code is the number of survivors. It takes
+about five minutes.
 """
 
 from __future__ import annotations

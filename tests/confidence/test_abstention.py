@@ -56,7 +56,10 @@ def test_the_permission_is_asked_for_recorded_and_part_of_the_run(
 
 
 def test_abstentions_are_counted_and_never_raise_a_score(handmade: Handmade) -> None:
-    """40 items: 10 wrong without the permission; with it, 8 of these abstain, and one more answer changes."""
+    """40 items: 10 wrong without the permission; with it, 8 of these abstain, and one more answer changes.
+
+    A reply from which an answer was read is no abstention, whatever else it says.
+    """
     for number in range(40):
         handmade.case(f"n{number}", "edema", "lesion_free", detection=(2,))
     bench = benchmark.load(handmade.write())
@@ -64,7 +67,8 @@ def test_abstentions_are_counted_and_never_raise_a_score(handmade: Handmade) -> 
     plain = said(bench, mistakes)
     free = [
         replace(turn, state="unparsed", parsed=None, raw="Answer: abstain") if number < 8 else
-        replace(turn, parsed=(1,)) if number == 20 else turn
+        replace(turn, parsed=(1,)) if number == 20 else
+        replace(turn, raw="Answer: 2\nShould I not answer: abstain?") if number == 30 else turn
         for number, turn in enumerate(plain)
     ]  # fmt: skip
     before, after = run(plain), run(free)

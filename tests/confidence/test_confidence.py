@@ -109,6 +109,19 @@ def test_what_is_kept_has_few_errors_on_patients_that_did_not_choose_the_thresho
     )
 
 
+def test_the_threshold_for_handing_over_is_the_lowest_that_other_patients_allow() -> None:
+    rng = np.random.default_rng(4)
+    said, right, patient = rng.integers(0, 11, 40) / 10, (rng.random(40) < 0.78).astype(float), np.arange(40)
+    kept = np.zeros(40, bool)
+    for one in range(40):
+        others = patient % selective.FOLDS != one % selective.FOLDS
+        allowed = [cut for cut in said[others] if 1 - right[others & (said >= cut)].mean() <= selective.ERRORS]
+        kept[one] = bool(allowed) and said[one] >= min(allowed)
+    found = selective.handed_over(said, right, np.ones(40), patient)
+    assert found == (pytest.approx(1 - kept.mean()), pytest.approx(1 - right[kept].mean()))
+    assert 0 < kept.sum() < 40
+
+
 def test_a_run_asks_for_confidences_and_its_tables_have_them(tiny_benchmark: Path, tmp_path: Path, cli: Cli) -> None:
     texts = ["Answer: 1\nConfidence: 80 %", "Answer: 1\nConfidence: 0.9", "Answer: 1"]
     model = tmp_path / "model.py"

@@ -42,7 +42,7 @@ from chexqa.eval.grounding.net_grounding import (
     net_grounding,
     verdict,
 )
-from chexqa.eval.grounding.published_measures import IGNORES, READS
+from chexqa.eval.grounding.published_measures import IGNORES, OTHER, READS, published_class, with_partners
 from chexqa.eval.models import registry
 from chexqa.eval.report import methods
 from chexqa.eval.runs import runner
@@ -277,8 +277,8 @@ def test_conditions_that_cannot_be_asked_are_named(bench: Benchmark, tmp_path: P
     assert not (tmp_path / "run").exists()
 
 
-def plain_count(bench: Benchmark, said: dict[str, int]) -> tuple[float, float, float, float]:
-    """Return CGR, UAR, IS and net grounding, counted one answer after another."""
+def plain_count(bench: Benchmark, said: dict[str, int]) -> tuple[float, ...]:
+    """Return CGR, UAR, IS, net grounding, and the share right and grounded, counted one answer after another."""
     answers, cases = bench.key("the test")
     right = [item for item in bench.items if said[item.item_id] == answers[item.item_id].answer[0]]
     yes = [item for item in right if answers[item.item_id].answer == (1,)]
@@ -293,14 +293,16 @@ def plain_count(bench: Benchmark, said: dict[str, int]) -> tuple[float, float, f
             and cases[other.case_id].patient_id != case.patient_id
         ]  # fmt: skip
         alike.append(np.mean([answer == said[item.item_id] for answer in others]))
-    nets = []
+    nets, grounded = [], []
     for finding in FINDINGS:
         here = [
             item.item_id for item in bench.items if item.finding == finding and answers[item.item_id].answer == (1,)
         ]
         flips = [[said[f"{one}@{name}"] != said[one] for one in here] for name in ("target", "irrelevant")]
         nets.append(np.mean(flips[0]) - np.mean(flips[1]))
-    return float(np.mean(cgr)), float(np.mean(alike)), float(np.mean(stays)), float(np.mean(nets))
+        grounded.append(np.mean([said[one] == 1 and flips[0][place] and not flips[1][place]
+                                 for place, one in enumerate(here)]))  # fmt: skip
+    return tuple(float(np.mean(values)) for values in (cgr, alike, stays, nets, grounded))
 
 
 def simulated(bench: Benchmark, models: dict[str, tuple[float, float]], seed: int) -> tuple[pl.DataFrame, Any]:
@@ -322,7 +324,36 @@ def test_every_measure_equals_a_plain_count(bench: Benchmark) -> None:
     table, said = simulated(bench, {"a": (0.7, 0.3), "b": (0.5, 0.5), "c": (0.9, 0.1)}, 3)
     for row in table.to_dicts():
         expected = plain_count(bench, said[row["model"]])
-        assert [row[name] for name in ("cgr", "uar", "is", "net_grounding")] == pytest.approx(expected, abs=1e-9)
+        names = ("cgr", "uar", "is", "net_grounding", "right_and_grounded")
+        assert [row[name] for name in names] == pytest.approx(expected, abs=1e-9)
+
+
+def test_an_item_is_audited_once_it_is_answered_on_both_filled_pictures(bench: Benchmark) -> None:
+    turns = [turn("m", item_id, (1,)) for item_id in (*bench.item, *altered_items.load(bench).items)]
+    own = [one for one in turns if "@" not in one.item_id]
+    lesion, elsewhere = (
+        [one for one in turns if one.item_id.endswith(f"@{name}")] for name in ("target", "irrelevant")
+    )
+    made = replace(run(own), altered=(*lesion, *elsewhere[:20]))
+    (row,) = grounding_tables.grounding(study(bench, [made])).to_dicts()
+    assert (row["audited"], row["audited_share"]) == (20, pytest.approx(20 / PRESENT))
+
+
+def test_other_answers_of_the_same_patient_are_no_comparison() -> None:
+    """Patient 1 has two cases; of the two other patients, one is answered like them."""
+    rows = [(1, 1), (1, 1), (2, 1), (3, 2)]
+    frame = pl.DataFrame({
+        "model": "m", "protocol": "p", "repeat": 0, "rotation": 0, "kind": "detection", "finding": "edema",
+        "view": "pa", "sex": "f", "answer": [[1]] * 4, "cluster": [row[0] for row in rows],
+        "first": [[row[1]] for row in rows],
+    })  # fmt: skip
+    assert with_partners(frame)["same"].to_list() == pytest.approx([1 / 2, 1 / 2, 2 / 3, 0])
+
+
+@pytest.mark.parametrize(("answers", "said"), [(50, OTHER), (500, READS), (None, None)])
+def test_the_published_class_needs_more_than_a_few_changed_answers(answers: int | None, said: str | None) -> None:
+    """One answer in a hundred changes: of 50 answers, 60 % of bootstrap samples have no change; of 500, 1 %."""
+    assert published_class(0.01, answers, 0.9, 0.95) == said
 
 
 def test_the_rate_of_flips_on_asking_the_original_again_is_recovered(bench: Benchmark) -> None:
@@ -481,12 +512,14 @@ def test_a_finding_with_one_audited_patient_takes_no_verdict_from_the_others(
 
 
 def test_true_removal_is_of_twins_of_right_cases() -> None:
-    rows = [(1, 1, True), (1, 2, True), (2, 1, True), (2, 2, False), (3, 1, False), (3, 2, True), (4, 1, True)]
+    edema = [(1, 1, True), (1, 2, True), (2, 1, True), (2, 2, False), (3, 1, False), (3, 2, True), (4, 1, True)]
+    rows = [("edema", *row) for row in edema] + [("effusion", 4, 2, True)]
     frame = pl.DataFrame({
-        "model": "m", "protocol": "p", "repeat": 0, "rotation": 0, "kind": "detection", "finding": "edema",
-        "cluster": [row[0] for row in rows], "answer": [[row[1]] for row in rows], "right": [row[2] for row in rows],
+        "model": "m", "protocol": "p", "repeat": 0, "rotation": 0, "kind": "detection",
+        "finding": [row[0] for row in rows], "cluster": [row[1] for row in rows], "answer": [[row[2]] for row in rows],
+        "right": [row[3] for row in rows],
     })  # fmt: skip
     _, found = seen_removed(Sample("patients", 5), frame)
     assert found.value.tolist() == [0.5], (
-        "one of two right cases with a twin; a wrong case and one without a twin are out"
+        "one of two right cases with a twin; a wrong case and one without a twin of its finding are out"
     )

@@ -64,9 +64,10 @@ def test_every_pixel_lies_in_the_cell_whose_coverage_it_adds_to(height: int, wid
 
 def test_a_map_that_points_into_the_mask_hits_and_one_that_points_beside_it_misses() -> None:
     mask = box(20, 40, 20, 40)  # four whole cells: C3, D3, C4, D4
-    inside, beside, far = (graded(peak(*place), mask) for place in ((25, 25), (40, 30), (70, 70)))
+    inside, beside, near, far = (graded(peak(*place), mask) for place in ((25, 25), (40, 30), (44, 30), (70, 70)))
     assert (inside["pointing"], inside["pointing_15px"], inside["grid_hit"]) == (1, 1, 1)
     assert (beside["pointing"], beside["pointing_15px"], beside["grid_hit"]) == (0, 1, 0)  # 1 px away, of 1.17 allowed
+    assert near["pointing_15px"] == 0, "15 px are those of a picture of 1024 px"
     assert (far["pointing"], far["pointing_15px"], far["grid_hit"]) == (0, 0, 0)
 
 

@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 import polars as pl
 import pytest
+from scipy import stats
 from sklearn.metrics import f1_score, roc_auc_score
 
 from chexqa.eval.heatmaps import conclusions, grading, influence, metrics, recognition, study, targets, tuned
@@ -198,15 +199,43 @@ def test_a_patients_influence_is_the_change_when_the_patient_is_left_out() -> No
     assert np.corrcoef(whole.influence, whole.value - np.array(without))[0, 1] > 0.99
 
 
+def test_the_interval_of_a_mean_over_patients_is_students() -> None:
+    values = np.random.default_rng(8).random(influence.LEAST)
+    mean = influence.ratio(values, np.ones(values.size), np.arange(values.size), values.size)
+    found = influence.difference(mean, influence.Score(0.0, np.zeros(values.size)))
+    expected = stats.t.interval(0.95, values.size - 1, values.mean(), stats.sem(values))
+    assert (found.low, found.high) == (pytest.approx(expected[0]), pytest.approx(expected[1]))
+
+
+def test_recognition_and_localization_that_follow_the_logarithm_of_size_are_not_related_at_one_size() -> None:
+    random, shares = np.random.default_rng(9), 10 ** np.linspace(-4, 0, 60)
+    size = np.log10(shares) / 4 + 1  # from 0 to 1
+    pointing, score = (size + random.normal(0, 0.05, 60) for _ in range(2))
+    about = [{"model": "m", "finding": "edema", "case_id": f"{place}", "picture": f"{place}"} for place in range(120)]
+    rows = [one | {"state": "graded", "lesion_share": shares[place], "components": 1, "pointing": pointing[place]}
+            for place, one in enumerate(about[:60])]  # fmt: skip
+    told = [one | {"present": place < 60, "score": score[place] if place < 60 else (place - 60) / 60}
+            for place, one in enumerate(about)]  # fmt: skip
+    one_row = pl.DataFrame({"model": "m", "finding": "edema", "pointing": 0.5, "recognition_auc": 0.5})
+    frames = pl.DataFrame(rows, schema=grading.COLUMNS), pl.DataFrame(told, schema=recognition.COLUMNS)
+    found = dict(conclusions.correlations(frames[0], one_row, frames[1], one_row).select("scope", "correlation").rows())
+    assert found["within findings"] > 0.9
+    assert abs(found["within findings, same lesion size"]) < 0.3
+
+
 def test_tuned_thresholds_are_those_of_other_patients(graded: Path) -> None:
     rows = pl.read_parquet(graded / "heatmaps.parquet").filter(pl.col("model") == "cxr one")
-    kept = recognition.clustered(rows)
-    for finding in FINDINGS:
-        part = kept.filter(pl.col("finding") == finding)
-        values = part.select(metrics.SWEPT["iou"]).to_numpy()
-        for place, fold in enumerate(part["fold"]):
-            best = values[part["fold"].to_numpy() != fold].mean(axis=0).argmax()
-            assert part["iou_tuned"][place] == pytest.approx(values[place, best])
+    kept, random = recognition.clustered(rows), np.random.default_rng(6)
+    # Where the best threshold differs from patient to patient, a part's own patients would change it.
+    mixed = rows.with_columns(pl.Series(name, random.random(rows.height)) for name in metrics.SWEPT["iou"])
+    for tried in (rows, mixed):
+        every = recognition.clustered(tuned.with_tuned(tried)[0])
+        for finding in FINDINGS:
+            part = every.filter(pl.col("finding") == finding)
+            values = part.select(metrics.SWEPT["iou"]).to_numpy()
+            for place, fold in enumerate(part["fold"]):
+                best = values[part["fold"].to_numpy() != fold].mean(axis=0).argmax()
+                assert part["iou_tuned"][place] == pytest.approx(values[place, best])
     again, sweep = tuned.with_tuned(rows)
     assert again["dice_tuned"].to_list() == rows["dice_tuned"].to_list()
     assert sweep.height == len(FINDINGS) * len(metrics.THRESHOLDS)

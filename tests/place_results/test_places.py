@@ -16,11 +16,13 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.eval.models.place_baselines import PlaceBaselines
 from chexqa.eval.place_results.place_table import MACRO
 from chexqa.eval.places import markers
+from chexqa.eval.places.average import AverageMaps
 from chexqa.eval.places.coordinate_systems import FRAMES
 from chexqa.eval.places.pictures import picture_size
 from chexqa.eval.places.score import is_hit
 from chexqa.eval.places.target import Target, target_of
 from chexqa.files.errors import InputError
+from chexqa.imaging.masks import from_rle
 from chexqa.phantoms import write_cases
 
 BASELINES = ("oracle", "chance", "centre", "average-map", "blind-prior")
@@ -82,6 +84,19 @@ def test_findings_on_the_heart_count_in_no_mean(places: pl.DataFrame) -> None:
     rows = of(places, "average-map").filter(kind="point_at")
     lungs = rows.filter(~pl.col("finding").is_in(["cardiomegaly", MACRO]))
     assert rows.filter(finding=MACRO)["net"].item() == pytest.approx(lungs["net"].mean())
+
+
+def test_the_average_map_of_a_case_is_that_of_other_patients(bench: Benchmark) -> None:
+    """Two cases show the finding, so the average map of each is the mask of the other one."""
+    averages, cases = AverageMaps(bench), bench.key("the test")[1]
+    shown = {item.case_id for item in bench.items if item.kind == "point_at" and item.finding == "effusion"}
+    masks = {case_id: runs["lesion"] for case_id in shown if "lesion" in (runs := cases[case_id].measures["masks"])}
+    (one, first), (other, second) = ((case_id, from_rle(runs, "the test")) for case_id, runs in masks.items())
+    assert abs(first.mean() - second.mean()) > 1e-3
+    for case_id, mask in ((one, second), (other, first)):
+        average = averages.of("effusion", case_id)
+        assert average is not None
+        assert average.mean() == pytest.approx(mask.mean(), abs=1e-5)
 
 
 def test_the_average_map_scores_what_its_reference_says(places: pl.DataFrame) -> None:

@@ -45,6 +45,8 @@ def test_one_box_holds_all_areas_and_several_boxes_hold_one_each() -> None:
 def test_areas_closer_than_two_percent_are_one_and_specks_count_in_no_box() -> None:
     near = make_target({"lesion": square(10, 10, 40) | square(52, 10, 40)})
     assert near.boxes == ((10, 10, 92, 50),)
+    apart = make_target({"lesion": square(10, 10, 40) | square(56, 10, 40)})
+    assert apart.boxes == ((10, 10, 50, 50), (56, 10, 96, 50))
     speck = make_target({"lesion": square(10, 10, 40) | square(150, 150, 3)})
     assert speck.boxes == ((10, 10, 50, 50),)
     assert make_target({"lesion": square(150, 150, 3)}).boxes == ((150, 150, 153, 153),)  # nothing else is there

@@ -206,6 +206,11 @@ def test_intervals_count_patients_and_not_their_units() -> None:
     assert width(apart["percent"]) < width(once["percent"]) / 2
 
 
+def test_full_agreement_has_the_interval_of_as_many_patients() -> None:
+    ratings = Ratings(np.ones((40, 2), int), 2, np.arange(40) // 10)
+    assert estimates(ratings, resamples(4))["percent"] == Estimate(1.0, *map(float, wilson(1.0, 4)))
+
+
 def width(estimate: Estimate) -> float:
     assert estimate.low is not None
     assert estimate.high is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from chexqa.review.resolve.coefficients import Ratings, estimates, pair_estimate
 from chexqa.review.resolve.compare import compare, places_of
 from chexqa.review.resolve.new_version import apply_verdicts
 from chexqa.review.resolve.validity import validity
+from chexqa.review.study.self_agreement import with_themselves
 
 pytestmark = pytest.mark.xdist_group("validity")
 
@@ -152,6 +154,41 @@ def test_two_cells_of_one_lesion_agree(bench: Benchmark) -> None:
     assert group.estimates["percent"].value == 1.0
     (group,) = (group for group in compare(rows, places_of(bench)) if group.kind == "grid_cell" and not group.finding)
     assert group.estimates["percent"].value == pytest.approx(1 / 3)
+
+
+def test_questions_of_an_ordered_kind_that_show_other_options_have_no_order(bench: Benchmark) -> None:
+    items = [item for item in bench.items if item.kind == "distribution"]
+    rows = [said(bench, item, who, "blind", answer=(1 + place % 2,)) for place, item in enumerate(items)
+            for who in ("anna", "ben")]  # fmt: skip
+    places = places_of(bench)
+    shorter = {row.row: places[row.row]._replace(item=replace(items[0], options=items[0].options[:-1]))
+               for row in rows[:1]}  # fmt: skip
+    for changed, ordered in (({}, True), (shorter, False)):
+        (group,) = (group for group in compare(rows, places | changed) if not group.finding)
+        assert ("weighted" in group.estimates) is ordered
+
+
+def test_what_a_reader_repeats_by_chance_is_counted_within_each_kind(bench: Benchmark) -> None:
+    rng = random.Random(2)
+    rows, told = [], {name: list[list[int]]() for name in ("detection", "distribution", "grid_cell")}
+    for item in bench.items:
+        key = (bench.answers or {})[item.item_id].answer
+        if item.kind in told and key:
+            is_cell = item.kind == "grid_cell"
+            answers = [rng.choice((1, key[0]) if is_cell else range(1, len(item.options) + 1)) for _ in range(2)]
+            told[item.kind].append([int(answer in key) if is_cell else answer for answer in answers])
+            rows += [said(bench, item, "anna", kind, answer=(answer,))
+                     for kind, answer in zip(("readers", "repeat"), answers, strict=True)]  # fmt: skip
+    counts = {kind: len(pairs) for kind, pairs in told.items()}
+    both = [pair for pairs in told.values() for pair in pairs]
+    observed = np.mean([first == again for first, again in both])
+    expected = sum(
+        sum(pair[0] == number for pair in pairs) * sum(pair[1] == number for pair in pairs) / counts[kind]
+        for kind, pairs in told.items() for number in range(5)
+    ) / len(both)  # fmt: skip
+    everybody, anna = with_themselves(bench, rows)
+    assert (everybody.items, anna.items, anna.reviewer) == (len(both), len(both), "anna")
+    assert (anna.same.value, anna.kappa.value) == pytest.approx((observed, (observed - expected) / (1 - expected)))
 
 
 @pytest.mark.parametrize("seed", range(4))

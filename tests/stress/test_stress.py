@@ -122,6 +122,8 @@ def test_the_drawing_on_a_spoilt_radiograph_is_that_of_the_original_pixel_for_pi
     made, original, base = decoded(data), decoded(stored.files[drawn.image]), decoded(stored.files[drawn.base])
     assert np.array_equal(made[layer], original[layer])
     assert np.array_equal(original[~layer], base[~layer]), "nothing is drawn beside the layer"
+    plain = decoded(source.make(Picture("radiograph", drawn.base), cell, "c1")[1])
+    assert np.array_equal(made[~layer], plain[~layer]), "all pictures of an item are spoilt alike"
     if cell != "collimation-5":  # no lungs are known
         assert (made[~layer] != base[~layer]).mean() > 0.01
         assert name not in stored.files, "a spoilt picture is never stored"
