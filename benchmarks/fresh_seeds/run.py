@@ -72,7 +72,8 @@ def knows_radiographs(bench: Benchmark, seed: int) -> fresh_pair.Reply:
 
 
 def about(item: Item) -> tuple[str, str, str]:
-    """Return the radiograph, finding and kind of an item, by which the second memoriser recognises the item.
+    """Return the radiograph, finding and kind of an item; one of the two simulated memorisers recognises items by these
+    three.
 
     The item's id stands in for the radiograph if the item shows none.
     """

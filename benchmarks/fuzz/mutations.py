@@ -325,7 +325,7 @@ STANDS = ("fifo", "socket", "folder", "zero", "random", "null", "out", "loop", "
 def stand_in(path: Path, what: str, outside: Path) -> None:
     """Put a link, pipe, socket, folder, an empty or a huge file in place of the file; ``what`` is a name in ``STANDS``.
 
-    ``outside`` is a copy of the file outside the folder of the try, for the link ``out``.
+    The stand-in ``out`` is a link that leads out of the try's folder, to ``outside``, a copy of the file.
     """
     import os
     import socket

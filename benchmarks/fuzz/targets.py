@@ -11,8 +11,8 @@ from typing import NamedTuple
 class Target(NamedTuple):
     """Target of the fuzzer: a try changes one of ``files`` (patterns below its folder) and runs one of ``commands``.
 
-    ``weight`` is the relative frequency of the target. A kind that begins with ``server`` changes a server's reply
-    instead of a file.
+    ``weight`` is the relative frequency of the target. If ``kind`` begins with ``server``, a try changes a server's
+    reply instead of a file.
     """
 
     kind: str

@@ -117,10 +117,10 @@ def floor_beside_another(manifest: Path, bench: Path) -> Spent:
 
 
 def region_ratio(manifest: Path) -> tuple[float, float]:
-    """Return two times in milliseconds: to compute the regions of one case at 1024 px, and to encode its radiograph as
-    RGB with OpenCV.
+    """Return two durations in milliseconds, which are compared: to compute the regions of one case at 1024 px, and to
+    encode its radiograph as RGB with OpenCV.
 
-    Each time is the shortest of ten, because other work on the machine can only make a time longer.
+    Each is the shortest of ten, because other work on the machine can only make it longer.
     """
     case = load_case(read_manifest(manifest)[0])
     assert case.right_lung is not None

@@ -106,7 +106,7 @@ class _Phantom:
 
 
 def outlines(data: Path) -> Iterator[Callable[[], Lesion]]:
-    """Yield a function for each radiograph of ChestX-Det; it draws the radiograph's lesions on a chest."""
+    """Yield, for each radiograph of ChestX-Det, a function that draws a radiograph with the same lesion outlines."""
     cases = json.loads((data / "chestx_det" / "ChestX_Det_test.json").read_text(encoding="utf-8"))
     for number, case in enumerate(cases):
         if case["polygons"]:
@@ -192,7 +192,8 @@ def of_picture(image: Gray) -> Numbers:
 
 
 def measured(make: Callable[[], Lesion], fill: Fill) -> dict[str, tuple[Numbers, Numbers]] | None:
-    """Return the statistics of two pictures for each test in ``PIXELS`` and ``WHOLE``, keyed by the test's name.
+    """Return, for each test in ``PIXELS`` and ``WHOLE``, the statistics of the two pictures that the test compares,
+    keyed by the test's name.
 
     Return None for a case in which :func:`patches` finds no pixels to fill.
     """

@@ -2,8 +2,8 @@
 
 ``python benchmarks/grounding/speed.py CASES [PATIENTS]`` makes a benchmark of CASES (a folder of cases or a manifest)
 without interventions and with them, each twice. It prints the shorter processor times, the numbers of pictures, and the
-ratio of the times per picture. Then 14 simulated models answer this benchmark and PATIENTS cases without pictures
-(2,000 by default), and the script times the tables made from the answers. 20 phantoms take half a minute.
+ratio of the times per picture. Then 14 simulated models answer this benchmark, and also PATIENTS made-up cases (2,000
+by default) that have no files, and the script times the tables made from the answers. 20 phantoms take half a minute.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
 ``python benchmarks/grounding/study.py [CASES] [REPEATS] [OUT]`` draws phantoms, makes a benchmark with interventions
 and a fresh seed of it, and lets six models answer both. It prints
 
-- the numbers of the report's part "Does it look?" beside the known numbers;
+- the numbers of the report's part "Does it look?" beside the true values;
 - for REPEATS studies with other answers to the same pictures: how many give each model its known verdicts, and how many
-  intervals contain the known numbers;
-- how often readers who cannot tell left from right follow the mirrored picture, if the key of a comparison is left or
-  right.
+  intervals contain the true values;
+- how often simulated models that pick a side at random follow the mirrored picture in comparison items, whose key is a
+  side.
 
 400 cases and 100 repeats take about ten minutes. OUT is a folder for the benchmarks, which are made only once, and for
 the report of the first study. With CASES = 0 no phantom is drawn; the script only simulates the answers to 250 and to

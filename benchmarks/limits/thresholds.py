@@ -8,7 +8,8 @@ these tested depths, and two just inside. For each threshold and task the script
 - the median bias of the fitted threshold;
 - the share of intervals that contain the true threshold; an interval's end outside the tested depths counts as open;
 - the share of runs whose fitted threshold is on the right side: within the tested depths, below or above them;
-- the share of runs whose interval lies entirely on the wrong side of an end of the tested depths.
+- the share of runs whose interval lies entirely outside the tested depths although the threshold is within or on the
+  other side, or entirely within although the threshold is outside.
 
 Run it with `python benchmarks/limits/thresholds.py [RUNS] [THRESHOLD…]`; 200 runs of a threshold take about a minute.
 """
@@ -72,10 +73,13 @@ def side(values: np.ndarray) -> np.ndarray:
 def figures(found: np.ndarray, threshold: float) -> list[np.ndarray]:
     """Return four arrays of results, each with a number for each of the three tasks.
 
-    The results are the relative median bias of the fitted thresholds, the coverage of their intervals, the share of
-    fitted thresholds placed correctly (below, within or above the tested depths), and the share of intervals that
-    are placed wrongly. ``found``
-    ``(runs, 3, 3)`` has the results of :func:`run`.
+    1. the median of the fitted thresholds, divided by the true threshold, minus 1;
+    2. the share of intervals that contain the true threshold;
+    3. the share of runs that place the threshold correctly: below, within or above the tested depths;
+    4. the share of runs whose interval lies entirely outside the tested depths although the threshold is within or on
+       the other side, or entirely within although the threshold is outside.
+
+    ``found`` ``(runs, 3, 3)`` has the results of :func:`run`, one for each run.
     """
     value, low, high = found[..., 0], found[..., 1], found[..., 2]
     truth = side(np.array(threshold))

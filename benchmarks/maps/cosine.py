@@ -2,9 +2,9 @@
 
 The script draws radiographs of phantoms. A round first times the bare forward passes: they get random pictures that are
 already tensors, in batches of the same size. Then it times ``make_all``, which makes maps of two findings for each
-radiograph: reading and resizing the pictures, the forward pass, both maps, resizing the maps to the radiograph,
-and writing the files. The best rounds are compared, because other work on the machine can only make a round slower. The
-script needs the environment of ``make test-torch``:
+radiograph. This time includes reading and resizing the pictures, the forward pass, both maps, resizing the maps to the
+radiograph, and writing the files. The best rounds are compared, because other work on the machine can only make a round
+slower. The script needs the environment of ``make test-torch``:
 
 PYTHONPATH=build/torch/maps-only build/torch/bin/python benchmarks/maps/cosine.py [PICTURES] [ROUNDS]
 """

@@ -205,7 +205,7 @@ class Clock:
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Print the time that the ``with`` block took, after ``name``."""
+        """Print ``name``, and then the time that the ``with`` block took."""
         start, cpu = time.perf_counter(), processor_seconds()
         yield
         print(f"{name}: {time.perf_counter() - start:.1f} s ({processor_seconds() - cpu:.1f} s of processor time)")

@@ -245,7 +245,9 @@ def redraw_mask(browser: Browser, folder: Path, keys: Counter[str]) -> Path:
 
 
 def carry_over(browser: Browser, folder: Path, manifest: Path, keys: Counter[str]) -> None:
-    """Generate the benchmark again from ``manifest``, carry the verdicts over, judge the new items, and apply all."""
+    """Generate the benchmark again from ``manifest``, carry the verdicts over, judge the new items, and make the next
+    version from all verdicts.
+    """
     new, store, rest = folder / "bench-3", folder / "carried" / "verdicts.jsonl", folder / "again.txt"
     chexqa("generate", manifest, "-o", new)
     store.parent.mkdir()

@@ -300,7 +300,7 @@ class Folders:
         self._real: dict[str, str] = {}
 
     def find(self, text: str, where: str) -> Path:
-        """Return the absolute path of the file ``text`` in the first folder that has it.
+        """Return the absolute path of the file whose path in the manifest is ``text``, in the first folder that has it.
 
         If no folder has the file, return its path in the manifest's folder.
         """

@@ -328,7 +328,7 @@ class PlacesEvidence(_RegionEvidence):
         return {"region": [self.union.get(name, 0.0) for name in self.shown]}
 
     def is_near(self, margin: float | None = None) -> bool:
-        """Return True if a share is near its threshold, or if the lesion lies in both right and wrong options."""
+        """Return True if a share is near its threshold, or the lesion also lies in a region that is not involved."""
         touched = [name for name in self.shown if self.union.get(name, 0.0) > 0 and name not in self.involved]
         return (bool(self.involved) and bool(touched)) or super().is_near(margin)
 

@@ -33,7 +33,7 @@ class PlainConsole(Console):
             yield segment if segment.control else Segment(shown(segment.text), segment.style)
 
     def on_broken_pipe(self) -> None:
-        """Let the command end as done where nobody reads its output any more; rich would end it with exit code 1."""
+        """End a command whose output nobody reads any more as a finished one; rich would end it with exit code 1."""
         raise BrokenPipeError
 
 

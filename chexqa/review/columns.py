@@ -137,7 +137,7 @@ def vote_title(number: int) -> str:
 
 
 def problem_title(number: int) -> str:
-    """Return the title of the column with each row's problem, in the ``number``-th sheet of rows to correct."""
+    """Return the title of the column that names each row's problem in the ``number``-th sheet of rows to correct."""
     return f"{PROBLEM} {number}"
 
 
@@ -212,7 +212,7 @@ def widened(shown: Sequence[Column], picture: int) -> tuple[Column, ...]:
 
 
 def mask_csv_titles() -> tuple[str, ...]:
-    """Return the titles of a csv mask sheet: CheXpercept's titles, reason, comment, and titles for the import."""
+    """Return the column titles of a csv mask sheet: CheXpercept's, reason, comment, and those for the import."""
     return (KEY_ID, DICOM_ID, TARGET, PLOT_PATH, OPTIMAL, REASON, COMMENT, *MARKS)
 
 

@@ -146,10 +146,11 @@ def chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
 
 
 def drawn_blind(every: Sequence[Work], works: Sequence[Work], shares: Sequence[Share], wish: Wish) -> dict[str, float]:
-    """Return the probability with which a case was drawn for blind answers, keyed by case id.
+    """Return the probability with which a case was drawn to be answered blind, keyed by case id.
 
-    Cases that were not drawn at random are left out: decoys (:func:`chexqa.review.assignment.with_decoys`), and cases
-    chosen by ``--cases`` or ``--only``. ``every`` has all cases, and ``works`` the cases of the review.
+    Cases that were not drawn at random have no entry: decoys (cases without the finding, added by
+    :func:`chexqa.review.assignment.with_decoys`), and cases chosen by ``--cases`` or ``--only``. ``every`` has all
+    cases, and ``works`` the cases of the review.
     """
     if wish.what != "items" or wish.only is not None or wish.cases is not None:
         return {}

@@ -26,11 +26,11 @@ FILE, MASKS = "mimic_ils_instruction_answer.json", "lesion_mask"
 def ingest(root: Path, manifest: Path, terms: Terms, images: Path, masks: Path | None, anatomy: Options) -> Outcome:
     """Write a manifest of the data set in ``root``, study by study, with the pictures in ``images``.
 
-    A present finding has the mask of its positive ``global`` pair or, if there is none, of its first ``basic`` pair. A
-    finding with a negative ``global`` pair is absent. ``masks`` is the folder of masks (default: ``lesion_mask`` in
-    ``root``). ``anatomy`` names pictures by ``dicom_id``. A square mask of a picture that is not square was drawn on
-    the picture stretched to a square; the case's ``mask_frame`` records this. The studies are read one by one, and a
-    problem in one study is recorded as a fault of the outcome.
+    A present finding has the mask of its positive ``global`` pair (an instruction and a mask) or, without such a pair,
+    of its first positive ``basic`` pair. A finding with a negative ``global`` pair is absent. ``masks`` is the folder
+    of masks (default: ``lesion_mask`` in ``root``). ``anatomy`` names pictures by ``dicom_id``. A square mask of a
+    picture that is not square was drawn on the picture stretched to a square; the case's ``mask_frame`` records this.
+    The studies are read one by one, and a problem in one study is recorded as a fault of the outcome.
     """
     if not is_file(root / FILE):
         raise InputError(f"{root}: contains no {FILE}; name the folder that contains this file.")

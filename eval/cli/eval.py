@@ -187,7 +187,7 @@ def set_up(chosen: list[Model], given: dict[str, Any]) -> list[Model]:
 
 
 def ask(bench: Benchmark, chosen: list[Model], folder: Path, given: dict[str, Any]) -> list[ModelProgress]:
-    """Ask the models as the options ``given`` say, live or in batches; return each model's progress.
+    """Ask the models, live or in batches; return each model's progress. ``given`` has the command's options.
 
     The command ``chexqa eval`` and :func:`chexqa.evaluate` call this function.
     """

@@ -23,9 +23,9 @@ def followed(sample: Sample, pairs: pl.DataFrame, condition: str) -> tuple[pl.Da
 
 
 def side_followed(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return how often a right answer to a comparison item changes to the key of the mirrored picture.
+    """Return how often a correct answer to a comparison item changes to the key of the mirrored picture.
 
-    The key of these comparisons is left or right, so a reader who cannot tell left from right has 50 %.
+    The key of these comparisons is one of the two sides, so a model that picks a side at random has 50 %.
     """
     return followed(sample, pairs.filter(kind="comparison"), "mirror")
 

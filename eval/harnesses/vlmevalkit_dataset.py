@@ -1,8 +1,8 @@
 """Base class for the dataset classes of an exported folder for VLMEvalKit: it loads tables and grades replies.
 
-The exported folder (``vlmevalkit_folder``) derives two classes from :class:`Questions` and a class of VLMEvalKit:
-``ImageBaseDataset`` (items alone) or ``ImageMTDataset`` (cases as conversations). VLMEvalKit's classes build the
-messages.
+The exported folder (``vlmevalkit_folder``) has two dataset classes. Both derive from :class:`Questions`; one also
+derives from VLMEvalKit's ``ImageBaseDataset`` (items alone), the other from ``ImageMTDataset`` (cases as
+conversations). VLMEvalKit's classes build the messages.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Questions:
         ``….predictions.jsonl``.
 
         No other model judges the replies. The predictions are made for ``chexqa grade``. If a question has no reply
-        after VLMEvalKit's last attempt, it is counted under ``failed`` and is not among the predictions. Without
-        answers in the table (``--no-key``), only ``items`` and ``failed`` are counted.
+        after VLMEvalKit's last attempt, it is counted under ``failed`` and is not among the predictions. If the table
+        was exported without the key (``--no-key``), only ``items`` and ``failed`` are counted.
         """
         import pandas as pd
 

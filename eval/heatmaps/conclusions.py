@@ -59,8 +59,8 @@ def with_thirds(rows: pl.DataFrame) -> pl.DataFrame:
 def sizes(rows: pl.DataFrame) -> pl.DataFrame:
     """Return each model's localization of small, medium and large lesions, and the difference (small minus large).
 
-    The thirds are taken within each finding, and a value is the unweighted mean over findings. ``rows`` has the columns
-    of grading and the column ``size``.
+    Small, medium and large are the thirds of each finding's lesions by size. A value is the unweighted mean over
+    findings. ``rows`` has the columns of grading and the column ``size``.
     """
     kept, _ = with_clusters(rows)
     patients = kept["cluster"].n_unique()

@@ -135,10 +135,11 @@ def _measures(part: pl.DataFrame, patients: int) -> dict[str, Score]:
 
 
 def judged(score: Floats, present: Bools, fold: npt.NDArray[np.integer]) -> Bools | None:
-    """Return True for each case whose score reaches the threshold chosen on other patients.
+    """Return, for each case, True if its score reaches the threshold that was chosen on other patients.
 
-    ``fold`` has the number of each case's part. The threshold for a part is chosen on the cases of the other parts.
-    Return None if, for one part, these cases are all present or all absent, so that no threshold can be chosen.
+    ``fold`` has the number of the fold that each case is in. The threshold for a fold is chosen on the cases of the
+    other folds. Return None if the finding is present in all of these cases or in none, so that no threshold can be
+    chosen.
     """
     said = np.zeros(len(score), np.bool_)
     for one in np.unique(fold):

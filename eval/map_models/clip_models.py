@@ -103,7 +103,7 @@ class TransformersClip:
         return pooled if self._siglip else self._model.text_projection(pooled)
 
     def dense(self, pixels: Any) -> Dense:
-        """Return the embeddings of pictures ``(N, 3, H, W)``."""
+        """Return the embeddings of pictures ``(N, 3, H, W)`` and of their patches."""
         vision = self._model.vision_model
         out = vision(pixels)
         if self._siglip:
@@ -198,7 +198,7 @@ class OpenClip:
         return self._model.encode_image(pixels)
 
     def dense(self, pixels: Any) -> Dense:
-        """Return the embeddings of pictures ``(N, 3, H, W)``."""
+        """Return the embeddings of pictures ``(N, 3, H, W)`` and of their patches."""
         visual = self._model.visual
         if self._kind == "resnet":
             return self._dense_resnet(pixels)
@@ -229,7 +229,9 @@ class OpenClip:
         return Dense(pool(features), patches)
 
     def target(self) -> Target:
-        """Return the layer for Grad-CAM: a ResNet's last stage, or the first normalization of the last block."""
+        """Return the layer for Grad-CAM: a ResNet's last stage, or the first normalization in a transformer's last
+        block.
+        """
         visual = self._model.visual
         if self._kind == "resnet":
             return Target(visual.layer4, None, 0)

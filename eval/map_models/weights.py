@@ -140,7 +140,7 @@ def read_config(folder: Path) -> Record:
 
 
 def input_format(image: Record) -> InputFormat:
-    """Return the input format that the field ``image`` of a description describes."""
+    """Return the input format from the field ``image`` of a ``map_model.json``."""
     return InputFormat(
         side=tuple(image["side"]),
         policy=image.get("policy", "stretch"),

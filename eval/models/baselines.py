@@ -107,10 +107,10 @@ class BaselineResponder:
         return PlaceBaselines(self.benchmark)
 
     def key_of(self, item: Item) -> Answer:
-        """Return the key of the item, or the altered item's own key.
+        """Return the key of the item; an altered item has its own key.
 
-        No right answer is known for a picture whose lesion is filled. The result then has the options that are wrong
-        for the original picture.
+        For a picture whose lesion is filled, no answer is known to be right; the result then has the options that are
+        wrong for the original picture.
         """
         answers = self.benchmark.key("a baseline that needs the key")[0]
         if item.condition == ORIGINAL:

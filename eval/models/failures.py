@@ -141,7 +141,9 @@ def of(error: Exception, litellm: Callable[[], Any]) -> SendError:
 
 
 def advice(error: SendError, model: Model) -> str:
-    """Return advice on a request that a server refused: a space and a text in brackets, or an empty text."""
+    """Return advice to append to the error of a request that a server refused: a space and a text in brackets, or
+    nothing.
+    """
     address = registry.endpoint(model)
     if address is None:
         return ""

@@ -130,7 +130,7 @@ class RateLimiter:
 
     @property
     def limit(self) -> int:
-        """Return the present number of slots (most attempts in flight at once); 1 while the endpoint is down."""
+        """Return the number of slots (attempts that may be in flight at once) now; 1 while the endpoint is down."""
         return 1 if self._down_since is not None else int(self._limit)
 
     @property

@@ -376,8 +376,8 @@ def lacking(model: Model) -> str | None:
 def adhoc(model_id: str, api_base: str | None, provider_protocol: bool = False) -> Model:
     """Return a model that is in no models file: a litellm id, or a model served at ``api_base`` (OpenAI-compatible).
 
-    With ``api_base`` the key is read from ``CHEXQA_API_KEY`` if this variable is set. If it is not set, litellm reads
-    the provider's usual variable. A name such as ``anthropic/…`` is sent to ``api_base`` unchanged, in OpenAI's
+    With ``api_base`` the API key is read from ``CHEXQA_API_KEY`` if this variable is set. If it is not set, litellm
+    reads the provider's usual variable. A name such as ``anthropic/…`` is sent to ``api_base`` unchanged, in OpenAI's
     protocol; with ``provider_protocol``, it is sent in the provider's own protocol. The decoding settings are those of
     the registered open weights: temperature 0, at most 8,192 tokens.
     """

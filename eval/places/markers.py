@@ -59,9 +59,9 @@ def draw(seed: int, number: int) -> Mark:
 def is_found(form: str, shapes: Sequence[Shape], target: Target) -> bool:
     """Return True if the answered point or box (in pixels) is close enough to the test marker.
 
-    The limit is :data:`NEAR` times the picture's longer side. A point is compared with the pixel farthest inside the
-    marker, near the corner of the L; x and y may each differ by at most the limit. A box is compared with the marker's
-    box; each of its four sides may differ by at most the limit.
+    A marker is a filled L. The limit is :data:`NEAR` times the picture's longer side. A point is compared with the
+    marker's innermost pixel, near the corner of the L; x and y may each differ by at most the limit. A box is compared
+    with the marker's box; each of its four sides may differ by at most the limit.
     """
     if len(shapes) != 1:
         return False

@@ -71,7 +71,7 @@ class Target:
 
     @cached_property
     def box(self) -> Box:
-        """Return the smallest box around all areas that have a box."""
+        """Return the smallest box that contains all of :attr:`boxes`."""
         x0, y0, x1, y1 = zip(*self.boxes, strict=True)
         return min(x0), min(y0), max(x1), max(y1)
 

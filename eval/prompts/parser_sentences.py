@@ -62,7 +62,9 @@ def there_is(options: Options, line: str) -> Numbers | None:
 
 
 def same_words(options: Options, line: str) -> Numbers | None:
-    """Return the option whose words the text repeats in any order: "the left lung is larger"."""
+    """Return the option whose words the line has in any order, such as "the left lung is larger" for "larger left
+    lung".
+    """
     told = set(words(line)) - _PLAIN
     if options.grid or len(told) < 2 or len(line) > _SENTENCE or "?" in line:
         return None

@@ -1,10 +1,11 @@
 """Second-reader score: how often a benchmark's items agree with another reader's masks, kind by kind.
 
 The score is not an upper bound for models, because the items' edits, distractors and regions were chosen with the first
-mask. Items are therefore also made from the second mask and answered by the first mask. The answer that follows from a
-mask depends on the kind of question:
+mask. Items are therefore also made from the second mask, and the answers taken from the first mask. The answer that
+follows from a mask depends on the kind of question:
 
-- Points: the points that lie on the wrong side of the mask's outline.
+- Points: depending on the question, the points inside the shown outline that lie outside the mask, or the points
+  outside the outline that lie in the mask.
 - The four pictures: the picture with the highest IoU. A lead of less than 1 % is a tie and is left out.
 - Contour evaluation: yes if the outline shown has a major error (:func:`is_major`).
 - Attributes: the option that the recipe's rules give.

@@ -149,7 +149,9 @@ def _independence(graded: Graded) -> Iterator[Entry]:
 
 
 def reviewer(graded: Graded, decisions: pl.DataFrame) -> list[Entry]:
-    """Return the entries on a reviewer's further questions; ``decisions`` is the report's table of yes/no decisions."""
+    """Return the entries on what a paper's reviewer asks beyond MI-CLEAR-LLM; ``decisions`` is the report's table of
+    yes/no decisions.
+    """
     bench = graded.benchmark
     _, cases = bench.key("the checklist")
     views = Counter(case.view or "unknown" for case in cases.values())

@@ -158,10 +158,10 @@ def write(
 ) -> list[Path]:
     """Write grades, tables in the given forms and their index into ``folder``; return the paths of the files.
 
-    If an error occurs, no file is written. The first of the ``groups`` is written into ``folder``, each other group
-    into a folder inside it (:attr:`Group.folder`). ``groups`` may also be grades, which are then divided into groups.
-    ``page`` returns further files of a group's report: pairs of the path in the group's folder and the content. Each
-    file is written before the next one is made.
+    All files are made one by one in a hidden folder, and then moved into place. If making one fails, ``folder`` stays
+    as it was. The first of the ``groups`` is written into ``folder``, each other group into a folder inside it
+    (:attr:`Group.folder`). ``groups`` may also be grades, which are then divided into groups. ``page`` returns further
+    files of a group's report: pairs of the path in the group's folder and the content.
 
     Files of an earlier report in the folder are replaced, or removed if the new report does not have them. Raise
     ``InputError`` if a file that would be replaced is not from a report. Without ``overwrite``, raise ``InputError``

@@ -103,7 +103,7 @@ class ModelProgress:
         return 0 if self.decision and self.decision.decided else self.counts[NOT_ASKED] + self.counts[ERROR]
 
     def earlier(self, turns: Iterable[Turn]) -> None:
-        """Add turns that were already in the log; errors among them do not set ``error``."""
+        """Count turns that were already in the log; a failed one among them leaves ``error`` unchanged."""
         for turn in turns:
             self._count(turn)
 

@@ -66,7 +66,9 @@ class DecisionStop:
         return self.tally.is_complete or ahead < self._window
 
     async def wait(self) -> None:
-        """Wait until another patient is counted; if no turn in flight can complete a patient, stop both models."""
+        """Wait until both models have answered all items of one more patient; stop both if no turn in flight can bring
+        this about.
+        """
         if not any(job.is_due() for job in self.jobs):
             self._stop(WAITS)
             return

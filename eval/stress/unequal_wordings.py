@@ -44,7 +44,10 @@ def texts(language: str, wording: Wording) -> tuple[str, str] | None:
 
 
 def mark(language: str, wording: Wording) -> str:
-    """Return a hash of the original text and the wording's text; a review of these texts stores the same hash."""
+    """Return a hash of the bank's text and the further wording (:func:`texts`).
+
+    A review stores this hash, which shows later whether the reviewer saw the same texts.
+    """
     return sha256("\n".join(texts(language, wording) or ()).encode())
 
 

@@ -1,7 +1,7 @@
 """A review sheet of the wordings, which asks reviewers whether a further wording of a question means the same.
 
-A row shows a question in the words of the benchmark, for one of its cases, and the further wording of this question.
-If a number of the recipe changes the words of a question ("a fifth of", "a quarter of"), each version has its own row.
+A row shows a question in the words of the benchmark, for one of its cases, and the further wording of this question. If
+the words of a question depend on a number of the recipe ("a fifth of", "a quarter of"), each version has its own row.
 """
 
 from __future__ import annotations

@@ -47,11 +47,11 @@ SEVERAL = (
 
 
 def all_tables(graded: Graded) -> dict[str, pl.DataFrame]:
-    """Return every table, keyed by name, in reading order.
+    """Return the report's tables, keyed by name, in reading order.
 
-    Tables without rows are included, so every report has the same names. Two sorts of tables are optional: tables of
-    places need a benchmark that asks for places, and tables on grounding need a run on altered pictures or on a fresh
-    seed.
+    Tables without rows are included, so that reports have the same names, with two exceptions: tables of places are
+    included only if the benchmark asks for places, and tables on grounding only if a run asked altered pictures or a
+    fresh seed.
     """
     return tables_of(scored_sample(graded))
 

@@ -279,10 +279,10 @@ def right_options(drawn: Attributes, judged: Judgement, rules: AttributeRules) -
 
 
 def options_of_the_rest(drawn: Attributes, judged: Judgement, rules: AttributeRules) -> dict[str, tuple[int, ...]]:
-    """Return the right options of the kinds :data:`OF_SIDES` for a changed lesion, keyed by kind.
+    """Return the correct options of the kinds :data:`OF_SIDES` for a changed lesion, keyed by kind.
 
     The changed lesion is a part of the original one, or its mirror image. The severity question is left out if the
-    changed lesion does not reach the lung in question.
+    changed lesion does not reach the lung that it asks about.
     """
     right = right_options(drawn, judged, rules)
     if not judged.lung_share.get(drawn.severity):

@@ -1,4 +1,4 @@
-"""Grid task: the cells of the 8 x 8 grid that lie in plausible anatomy, found in pixels of the source picture."""
+"""Grid task: the cells of the 8 x 8 grid that lie in plausible anatomy. Masks are in pixels of the source picture."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Exact tests of predictors against chance, with their intervals.
 
-A trial (or contest) is one guess with a known chance of success. ``right`` of its ``size`` candidates are right, and a
-predictor names ``picked`` candidates without knowing which are right. If the predictor's rule does not depend on the
-answers of these candidates, the number of hits is hypergeometric. Trials are independent, so the distribution of all
-hits is the convolution of their distributions. A trial is written (size, right, picked). Picking one of four options
-is (4, 1, 1). Saying "yes" to the upper half of 20 cases, of which 12 are positive, is (20, 12, 10).
+In a contest, a predictor picks ``picked`` of ``size`` candidates, ``right`` of which are right. If the predictor's rule
+does not depend on which candidates are right, the number of hits is hypergeometric. Contests are independent, so the
+distribution of all hits is the convolution of the contests' distributions. A contest is written (size, right, picked).
+Picking one of four options is (4, 1, 1). Saying "yes" to the upper half of 20 cases, of which 12 are positive, is (20,
+12, 10).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST_ODDS, _HALVINGS = 30.0, 50  # largest log odds, and number of steps of the
 
 
 class HypergeometricTrial(NamedTuple):
-    """One trial: ``right`` of ``size`` candidates are right, and ``hits`` of the ``picked`` candidates are right."""
+    """One contest: ``right`` of ``size`` candidates are right, and ``hits`` of the ``picked`` candidates are right."""
 
     size: int
     right: int
@@ -52,7 +52,7 @@ def p_of_hits(contests: Iterable[HypergeometricTrial]) -> float:
 
 
 def mass_of_hits(contests: Iterable[HypergeometricTrial]) -> Mass:
-    """Return the probabilities that chance alone gives 0, 1, 2, … hits in all trials together."""
+    """Return the probabilities that chance alone gives 0, 1, 2, … hits in all contests together."""
     shapes = Counter((row.size, row.right, row.picked) for row in contests)
     total = np.ones(1)
     for (size, right, picked), times in shapes.items():

@@ -274,7 +274,9 @@ def _order(choice: Choice, name: str) -> list[int]:
 
 
 def choice_rules(choices: Iterable[Choice], feature: str, namer: Namer) -> list[Rule]:
-    """Return one rule for each name that ``namer`` gives: pick, in every item, the candidates with this name."""
+    """Return a rule for each name that ``namer`` gives to candidates, such as "largest": pick the candidates of this
+    name in every item. ``namer`` names them by their values of ``feature``.
+    """
     contests: dict[str, list[HypergeometricTrial]] = defaultdict(list)
     for choice in choices:
         size, right = len(choice.right), sum(choice.right)

@@ -1,9 +1,9 @@
-"""Choice of the edits in a case's pictures. Only the radiograph distinguishes the right picture from the others.
+"""Choice of the edits in a case's pictures, so that the outlines alone do not show which picture is right.
 
 The suboptimal mask's edits, and the errors in the four pictures of ``revision_result``, are drawn at random with
-weights. The weights make the suboptimal mask larger or smaller, its outline longer or shorter, and its shape more or
-less compact as often as intended. They also give the right picture each rank among the four pictures (such as the
-smallest area) as often as intended.
+weights. By the weights, the suboptimal mask is larger than the optimal one, its outline longer, and its shape more
+compact, as often as intended. They also give the right picture each rank among the four pictures (such as the smallest
+area) as often as intended.
 """
 
 from __future__ import annotations

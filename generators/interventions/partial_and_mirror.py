@@ -28,7 +28,7 @@ _MARGIN = 0.12  # width of the margin around the lungs that a mirrored picture s
 
 @dataclass(frozen=True)
 class Asked:
-    """The attribute questions of a case: the drawn questions, the key of each kind, and the recipe's rules."""
+    """The attribute questions of a case (chosen at random), the key of each kind, and the recipe's rules."""
 
     drawn: Attributes
     right: Keys

@@ -14,10 +14,11 @@ from chexqa.files.jsonio import sha256
 class Cases(Mapping[str, Case]):
     """Cases of a manifest, keyed by id and read from the file on demand, with facts about all cases.
 
-    ``kinds`` contains True if the manifest has drawn phantoms, and False if it has real radiographs. ``digest`` is a
-    hash of the manifest's content that does not depend on the order of lines. ``findings`` has the findings present in
-    each image, and ``present`` the ids of the cases with these findings; both are keyed by image. With ``only``, the
-    mapping has only the cases with these ids; the facts are still about all cases.
+    ``kinds`` is a set: it contains True if the manifest has drawn phantoms, and False if it has real radiographs.
+    ``digest`` is a hash of the manifest's content that does not depend on the order of lines. ``findings`` has the
+    findings that are present in each image. ``present`` has the ids of the image's cases in which the finding is
+    present. Both are keyed by image. With ``only``, the mapping has only the cases with these ids; the facts are still
+    about all cases.
     """
 
     def __init__(self, manifest: Manifest, only: Collection[str] | None = None) -> None:

@@ -1,4 +1,5 @@
-"""The question paths of cases (the sequence of questions that a case gets), drawn up to the recipe's quotas.
+"""The question paths of cases (the sequence of questions that a case gets), drawn at random until the quotas are
+filled.
 
 The paths are drawn when all contour plans exist. The same cases and seed give the same paths, in any order of the
 manifest.

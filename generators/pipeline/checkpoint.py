@@ -90,7 +90,7 @@ def _line(key: str, value: Record) -> bytes:
 
 
 class Checkpoint:
-    """An open partial folder; :meth:`records` returns the finished records of a pass."""
+    """Folder of an unfinished generation, open for writing; :meth:`records` returns what a pass has finished."""
 
     def __init__(self, folder: Path, lock: ExitStack) -> None:
         self.folder = folder

@@ -1,7 +1,7 @@
 """Reading of the files that review pages save, and the history of the changes made on the pages.
 
-For each row, a page saves the locked cells that the row has in a sheet. Rows of pages are therefore read like rows of
-spreadsheets, and the same entries give the same verdict.
+For each row, a page also saves the cells that are locked in a spreadsheet, such as the row's id. Rows of pages are
+therefore read like rows of spreadsheets, and the same entries give the same verdict.
 """
 
 from __future__ import annotations
@@ -90,9 +90,10 @@ def load_history(store: Path) -> dict[HistoryKey, Record]:
 
 
 def keep_history(store: Path, before: Mapping[HistoryKey, Record], pages: Iterable[SavedPage]) -> None:
-    """Write the changes found in saved pages into the history beside the store; each change is stored once.
+    """Add the changes found in saved pages to the history, a file beside the verdicts in ``store``; each change is kept
+    once.
 
-    ``before`` has the records that are stored there already.
+    ``before`` has the records that the history already contains.
     """
     known = dict(before)
     for page in pages:

@@ -113,12 +113,14 @@ class Verdict:
 
     @property
     def asks_answer(self) -> bool:
-        """True if the verdict's sheet asks for an answer and shows no proposal."""
+        """True if the verdict's sheet asks for an answer and does not show the key."""
         return self.kind in ASKING
 
     @property
     def is_counted_answer(self) -> bool:
-        """True for an answer given without a proposal; answers in training and to repeated items do not count."""
+        """True for an answer that the reviewer gave without seeing the key; answers in training and to repeated items
+        do not count.
+        """
         return self.kind in COUNTED and self.answer is not None
 
     @property
@@ -358,7 +360,8 @@ def by_item(verdicts: Iterable[Verdict], loaded: Benchmark) -> dict[str, list[Ve
 def check_answers(verdict: Verdict, item: Item) -> None:
     """Raise ``InputError`` if a verdict names an option that the item lacks, or a place that the item does not ask for.
 
-    The verdict's earlier entries, and its proposal if that was wrong on purpose, are checked too.
+    The entries that the verdict replaced (``earlier``), and a proposal that was wrong on purpose (``planted``), are
+    checked too.
     """
     where = f"{STORE}, verdict of {verdict.reviewer} on '{verdict.row}'"
     before = {number for one in verdict.earlier or () for number in one["answer"] or ()}

@@ -30,7 +30,7 @@ _LEVEL = 5  # compression level of zlib; higher levels take longer and save litt
 
 
 class PutSource(NamedTuple):
-    """Script file in a page's folder that holds the pixel samples of a case's radiograph.
+    """Script file with the pixel samples of a case's radiograph, in the folder of a page.
 
     ``name`` has no extension. ``added`` is the number of bytes written, 0 if the file existed already.
     """

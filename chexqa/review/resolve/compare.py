@@ -162,10 +162,12 @@ def _answer_units(rows: Iterable[Verdict], places: Mapping[str, SheetPlace]) -> 
 def units_of(
     place: SheetPlace, answers: Mapping[str, tuple[int, ...]], scales: Mapping[str, Mapping[str, int]]
 ) -> list[Unit]:
-    """Return the rated units of one item, with each reader's rating as a code.
+    """Return the units of one item, with each reader's answer as a code.
+
+    A unit is what is compared between readers: the item itself or, if several options can be right, one option.
 
     ``answers`` has each reader's answer; ``scales`` is the result of :func:`scales_of`. A grid item whose key has no
-    cell gives no units.
+    cell has no units, since no answer could be a hit.
     """
     item = place.item
     assert item is not None, "answers are given to items"

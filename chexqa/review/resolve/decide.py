@@ -73,7 +73,7 @@ class Decision:
 def votes_on(item: Item, key: Answer, verdicts: Iterable[Verdict]) -> tuple[Vote, ...]:
     """Return the votes on an item, one for each reviewer, adjudicators last.
 
-    Answers of a reader study and verdicts on proposals that are wrong on purpose are not votes.
+    Two things are no votes: answers of a reader study, and verdicts on proposals that are wrong on purpose.
     """
     latest: dict[tuple[bool, str], dict[str, Verdict]] = {}
     for verdict in sorted(verdicts, key=lambda verdict: (verdict.imported, verdict.batch)):

@@ -16,7 +16,7 @@ from chexqa.review.columns import benchmark_mark, check_authors, mask_row_id
 
 
 class ManifestMasks:
-    """Masks of a manifest; a case's files are read once, when its hash is first needed."""
+    """Masks of a manifest, with hashes; a case's files are read once, when the hash of the case is first needed."""
 
     def __init__(self, path: Path, image_root: Path | None = None) -> None:
         """Read and check the manifest; ``path`` is its file or its folder."""

@@ -1,9 +1,10 @@
-"""Readers compared with the key: agreement of answers given without the proposal, and the effect of seeing it.
+"""Readers compared with the key: agreement of answers given without seeing the key, and the effect of seeing it as a
+proposal.
 
-Only blind answers show how valid a key is, since a reader who sees a proposal tends to accept it. There are three
-figures. The first is the share of blind answers that are right by the key, with kappa between readers and key. The
-second is how often a reader changed a blind answer after seeing the proposal. The third is how often proposals that are
-wrong on purpose were accepted.
+Only blind answers show how valid a key is, since a reader who sees a proposal tends to accept it. A few proposals are
+wrong on purpose. There are three figures. The first is the share of blind answers that are right by the key, with kappa
+between readers and key. The second is how often a reader changed a blind answer after seeing the proposal. The third is
+how often such a wrong proposal was accepted.
 """
 
 from __future__ import annotations

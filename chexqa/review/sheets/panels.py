@@ -75,7 +75,7 @@ def item_panel(bench: Benchmark, item: Item) -> Panel | None:
 def place_strokes(bench: Benchmark, item: Item, told: Told, with_key: bool) -> list[Stroke]:
     """Return the lines that show the key's place and the answered places ``told`` over an item's radiograph.
 
-    If ``with_key`` is False, as for the proposal "nowhere", the key's place is left out.
+    If ``with_key`` is False, the key's place is left out: a row that proposes "nowhere" must not show it.
     """
     _, keys = bench.key("a panel of places")
     case = keys[item.case_id]

@@ -249,7 +249,7 @@ class Questions:
         return (full[0]._replace(label=""),) if len(full) == 1 else full, full
 
     def shows_place(self, item: Item) -> bool:
-        """Return True if the proposal is a place; the item's panel then shows the place."""
+        """Return True if the item's proposal is a place, not "nowhere"; the item's panel then shows the place."""
         answers, _ = self.bench.key("'chexqa review export'")
         return SOMEWHERE in self.wrong.get(item.item_id, answers[item.item_id].answer)
 

@@ -78,7 +78,7 @@ def bench_source(bench: benchmark.Benchmark) -> Source:
 
 
 def mask_source(path: Path, image_root: Path | None, manifest: Path | None = None) -> tuple[Source, list[Subject]]:
-    """Return the batch file's entry for a manifest or benchmark, and its masks."""
+    """Return two things for the manifest or benchmark at ``path``: its entry in ``review.json``, and its masks."""
     if (path / benchmark.ABOUT).is_file():
         bench = benchmark.load(path)
         source, subjects = bench_source(bench), from_benchmark(bench, _sources(bench, manifest, image_root))

@@ -1,9 +1,9 @@
 """A reader's agreement with their own earlier answers, on questions that the reader answered twice.
 
-Kappa is pooled over kinds: (o - e) / (1 - e), where o is the share of equal answers. For each unit, the agreement
-expected by chance is computed within the unit's kind; e is the mean of these numbers over all units (De Vries 2008).
-Each option of a question with several right options is one unit. An answer to a grid question counts as a hit or a
-miss, as in :mod:`chexqa.review.resolve.compare`.
+A unit is a question or, if a question can have several right options, one of its options. Kappa is pooled over kinds:
+(o - e) / (1 - e), where o is the share of equal answers. The agreement expected by chance is computed for each kind; e
+is its mean over all units, each with the value of its kind (De Vries 2008). An answer to a grid question counts as a
+hit or a miss, as in :mod:`chexqa.review.resolve.compare`.
 """
 
 from __future__ import annotations

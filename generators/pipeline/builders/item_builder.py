@@ -49,9 +49,10 @@ class ItemBuilder:
         return Picture("radiograph", self.store(png.encode(image), encode_thumb(image)))
 
     def drawn(self, role: str, image: drawing.Image, *draws: Callable[[drawing.Image], drawing.Image]) -> list[Picture]:
-        """Store the pictures that the functions ``draws`` make of the radiograph and, for controls, of plain grey.
+        """Store the pictures that the functions ``draws`` make of the radiograph and, for controls (the drawing without
+        the radiograph), of plain grey.
 
-        All files get the same length.
+        The files are padded to the same number of bytes, so that their size gives no answer away.
         """
         overlays = [draw(image) for draw in draws]
         files = png.of_one_length([png.encode(overlay) for overlay in overlays])
@@ -76,9 +77,10 @@ class ItemBuilder:
         """Add one item; its question is the bank's, with ``words`` filled in.
 
         ``difficulty`` has the numbers of the evidence that show how hard the item is. ``stable`` is True if slightly
-        different masks give the same answer. Detection and contour items are always stable: an error moves the outline
-        several times as far as the inaccuracy of a drawn outline. ``flags`` are further flags of the key. ``chance`` is
-        the probability that a guess is right; by default the guess is drawn evenly from all legal answers.
+        different masks give the same answer. Detection items are always stable, since a slightly different mask is
+        still a mask. Contour items are, too, since an edit moves the outline several times as far as a drawn outline is
+        inexact. ``flags`` are further flags of the key. ``chance`` is the probability that a guess is right; by default
+        the guess is drawn evenly from all legal answers.
         """
         field = FINDINGS[self.finding].field if self.finding in FINDINGS else None  # a test marker is not a finding
         note = self.bank["notes"]["heart_overlap"] if field == "lung" else ""
