@@ -90,7 +90,7 @@ def without_pictures(patients: int, repeats: int) -> None:
                 held[name] += row[f"{name}_low"] - 1e-9 <= value <= row[f"{name}_high"] + 1e-9
     print(f"{patients} cases: all six verdicts are right in {right} of {repeats} studies; {wrong} have a wrong verdict")
     for name, count in of.items():
-        print(f"intervals of {name} that contain the known number: {100 * held[name] / count:.1f} % of {count}")
+        print(f"intervals of {name} that contain the true value: {100 * held[name] / count:.1f} % of {count}")
 
 
 def main(cases: int = 400, repeats: int = 100, out: str = "") -> None:
@@ -121,7 +121,7 @@ def main(cases: int = 400, repeats: int = 100, out: str = "") -> None:
 
 
 def again(bench: Benchmark, fresh: Benchmark, planted: dict[str, dict[str, float]], repeats: int) -> None:
-    """Repeat the study; print how often verdicts are right, and how many intervals contain the known number."""
+    """Repeat the study; print how often verdicts are right, and how many intervals contain the true value."""
     fresh_seeds.exchange_labels = partial(exchange_labels, draws=20_000)
     looks: dict[str, Counter[str]] = {model.name: Counter() for model in SIX}
     memory: dict[str, Counter[str]] = {model.name: Counter() for model in SIX}
@@ -150,7 +150,7 @@ def again(bench: Benchmark, fresh: Benchmark, planted: dict[str, dict[str, float
         for counts in (looks[model.name], memory[model.name]):
             print(f"{model.name}: {', '.join(f'{name} {count}' for name, count in counts.most_common())}")
     for name, count in of.items():
-        print(f"intervals of {name} that contain the known number: {100 * held[name] / count:.1f} % of {count}")
+        print(f"intervals of {name} that contain the true value: {100 * held[name] / count:.1f} % of {count}")
 
 
 def blind_to_side(bench: Benchmark, readers: int) -> None:
@@ -166,7 +166,7 @@ def blind_to_side(bench: Benchmark, readers: int) -> None:
     study = scored_sample(planted_looks.graded(bench, planted_looks.run_with(bench, names, turns)))
     pairs = answer_pairs.answer_pairs(study).filter("right")
     _, found = followed_keys.side_followed(study.sample, pairs)
-    print(f"readers who cannot tell left from right follow the mirrored picture in "
+    print(f"models that pick a side at random follow the mirrored picture in "
           f"{100 * float(np.nanmean(found.value)):.1f} % of {pairs.height:,} pairs (50 % expected)")  # fmt: skip
 
 

@@ -1,9 +1,9 @@
 """Study of six simulated models whose threshold, calibration and sensitivity are known: does the report recover them?
 
 ``python benchmarks/limits/study.py [REPEATS] [OUT] [BENCH]`` lets six models answer 560 cases, without stress and under
-all kinds of stress. An outline is right or has one error of 2 to 60 px. The script prints each model's known numbers
+all kinds of stress. An outline is right or has one error of 2 to 60 px. The script prints each model's true values
 beside those of the tables. It repeats the study REPEATS times with other answers to the same questions, and prints the
-mean of the numbers found and how many intervals contain the known number. The known threshold follows from the
+mean of the values found and how many intervals contain the true value. The known threshold follows from the
 probabilities of the responses. The known calibration follows from the stated confidences and the known probabilities of
 a right answer.
 
@@ -98,7 +98,7 @@ def _pixels(value: float) -> str:
 
 
 def again(bench: Benchmark, repeats: int) -> None:
-    """Print the mean of each model's numbers over many studies, and how many intervals contain the known number."""
+    """Print the mean of each model's numbers over many studies, and how many intervals contain the true value."""
     values: dict[tuple[str, str], list[float]] = defaultdict(list)
     held: dict[str, list[bool]] = defaultdict(list)
     truth: dict[tuple[str, str], list[float]] = defaultdict(list)
@@ -123,7 +123,7 @@ def again(bench: Benchmark, repeats: int) -> None:
         else:
             print(f"{name}, {number}: {100 * due:.1f} %, {100 * float(np.mean(inside)):.1f} %")
     for number, all_ in held.items():
-        print(f"intervals of {number} that contain the known number: {100 * float(np.mean(all_)):.1f} % of {len(all_)}")
+        print(f"intervals of {number} that contain the true value: {100 * float(np.mean(all_)):.1f} % of {len(all_)}")
 
 
 if __name__ == "__main__":

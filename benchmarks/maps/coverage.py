@@ -1,4 +1,4 @@
-"""Share of intervals that contain the known number, in simulated studies of lesion size, localization and recognition.
+"""Share of intervals that contain the true value, in simulated studies of lesion size, localization and recognition.
 
 A study has the six makers of ``planted.py`` and 300 radiographs of different patients: 30 for each of ten findings; 20
 of these 30 show the finding. The makers' hits and scores are drawn with their known probabilities, without pixels.
@@ -82,7 +82,7 @@ def main(studies: int) -> None:
     for what, each in held.items():
         error = 100 * (0.95 * 0.05 / len(each)) ** 0.5
         print(
-            f"{NAMES[what]}: {100 * np.mean(each):.1f} % of {len(each):,} intervals contain the known number "
+            f"{NAMES[what]}: {100 * np.mean(each):.1f} % of {len(each):,} intervals contain the true value "
             f"(95 % expected, standard error {error:.1f})"
         )
     for name, each in found.items():

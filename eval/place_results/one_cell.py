@@ -1,7 +1,8 @@
 """Table of hit rates of models, maps and readers that each name one cell of the grid.
 
 Answers to the grid's items name a cell directly. A point names the cell in which it lies, and a box names the cell of
-its middle. The maximum of a localization map and the marks of a reader are answers to the grid's items.
+its middle. Localization maps and readers answer the grid's items: a map with the cell of its maximum, a reader with the
+marked cell.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ def _macro_facts(rows: pl.DataFrame) -> pl.DataFrame:
 def _proved(study: ScoredSample, table: pl.DataFrame) -> pl.DataFrame:
     """Return the table with the column ``frame``.
 
-    The rows of models whose coordinate system is not proved have no numbers.
+    The rows of models whose coordinate system is not proved have no scores.
     """
     forms = {
         name: "box" if study.benchmark.kinds[name].form.name in OF_BOXES else "point" for name in place_kinds(study)

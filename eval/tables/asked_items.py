@@ -268,7 +268,7 @@ def dataset_summary(study: ScoredSample) -> pl.DataFrame:
 
 
 def published(benchmark: Benchmark) -> list[Record]:
-    """Return the published figures on the grid task; an empty list if the radiographs are phantoms."""
+    """Return the scores published for the grid task; an empty list if the radiographs are phantoms."""
     if benchmark.about["data"] != "real":
         return []
     path = Path(str(resources.files("chexqa.eval.tables").joinpath("published.yaml")))
@@ -277,7 +277,7 @@ def published(benchmark: Benchmark) -> list[Record]:
 
 
 def published_table(benchmark: Benchmark) -> pl.DataFrame:
-    """Return the published figures as a table; each row says that it is published and from another sample."""
+    """Return the published scores as a table; each row says that it is published and from another sample."""
     names = ["task", "name", "value", "measure", "source", "sample"]
     schema = {name: pl.Float64 if name == "value" else pl.String for name in names}
     frame = pl.DataFrame(published(benchmark), schema=schema)

@@ -76,7 +76,7 @@ COLUMNS: dict[str, str] = {
     "accuracy_answered": "accuracy among answered items only",
     "corrected_answered": "accuracy corrected for chance among answered items only",
     "corrected_guessed": "accuracy corrected for chance, in which an item without a readable answer counts as guessed",
-    "unfinished": "questions in error or not asked; a model with such questions has no numbers, unless its "
+    "unfinished": "questions in error or not asked; a model with such questions has no scores, unless its "
     "finished questions alone are scored",
     "upper": "the level before the drop",
     "lower": "the level after the drop",

@@ -9,8 +9,8 @@ Holm's method corrects the tests of one family together.
 - Pairs with a reader of a study form a second family, so that readers do not reduce the power of tests between models.
 - All other differences are exploratory, including all differences from a baseline.
 
-Models without numbers or with partial numbers are not compared, because they did not answer the same items. Models
-whose run was stopped by a stopping rule are not compared, because the end of their run depends on their answers.
+Models without scores or with partial scores are not compared, because they did not answer the same items. Models whose
+run was stopped by a stopping rule are not compared, because the end of their run depends on their answers.
 """
 
 from __future__ import annotations
