@@ -339,7 +339,9 @@ def reviews(folder: Path, run: Run) -> None:
 
 
 def fill(path: Path, items: dict[str, Item]) -> None:
-    """Write a verdict or an answer into every row of a sheet; anna's sheets get other entries than all other sheets."""
+    """Write a verdict or an answer into every row of a sheet; the reviewer ``anna`` gives other entries than all
+    others.
+    """
     book = openpyxl.load_workbook(path)
     ours = path.name.startswith("anna")
     for tab in book.worksheets:

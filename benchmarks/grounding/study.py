@@ -121,7 +121,9 @@ def main(cases: int = 400, repeats: int = 100, out: str = "") -> None:
 
 
 def again(bench: Benchmark, fresh: Benchmark, planted: dict[str, dict[str, float]], repeats: int) -> None:
-    """Repeat the study; print how often verdicts are right, and how many intervals contain the true value."""
+    """Repeat the study; print how often the verdict on each model is right, and how many intervals contain the true
+    value.
+    """
     fresh_seeds.exchange_labels = partial(exchange_labels, draws=20_000)
     looks: dict[str, Counter[str]] = {model.name: Counter() for model in SIX}
     memory: dict[str, Counter[str]] = {model.name: Counter() for model in SIX}

@@ -98,7 +98,7 @@ def _pixels(value: float) -> str:
 
 
 def again(bench: Benchmark, repeats: int) -> None:
-    """Print the mean of each model's numbers over many studies, and how many intervals contain the true value."""
+    """Repeat the study; print the mean of each model's estimates, and how many intervals contain the true value."""
     values: dict[tuple[str, str], list[float]] = defaultdict(list)
     held: dict[str, list[bool]] = defaultdict(list)
     truth: dict[tuple[str, str], list[float]] = defaultdict(list)

@@ -1,4 +1,4 @@
-r"""Six map makers of known quality, domain and recognition: a plugin for a study on phantoms.
+r"""Six map makers whose skill, domain and recognition of findings are known: a plugin for a study on phantoms.
 
     chexqa synth phantoms --cases 300 --findings all --size 512
     CHEXQA_PLANTED=phantoms/cases.jsonl chexqa heatmaps make phantoms --plugin benchmarks/maps/planted.py \
@@ -9,7 +9,7 @@ A maker reads the masks from the manifest in ``CHEXQA_PLANTED``. Its map points 
 the largest lesion of a finding, the probability of pointing inside is the maker's skill. For smaller lesions the
 probability is lower, down to a tenth of the skill for the smallest one. The maker's score of a radiograph is a random
 number; if the finding is present, a constant of the maker is added to it. ``coverage.py`` prints how often the
-intervals of such studies contain the true values.
+intervals of such studies contain the true values of localization and recognition.
 """
 
 from __future__ import annotations

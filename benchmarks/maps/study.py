@@ -36,7 +36,7 @@ def command(*arguments: object) -> None:
 
 
 def random_makers(folder: Path) -> dict[str, Path]:
-    """Write random weights for each family into ``folder``; return the weights' paths, keyed by family.
+    """Write random weights for each family of models into ``folder``; return the weights' paths, keyed by family.
 
     Without torch, nothing is written and the result is empty.
     """

@@ -215,7 +215,7 @@ def answer_page(page: Path, folder: Path) -> None:
 
 
 def take_back_pages(bench: Path, sheets: Path) -> None:
-    """Answer and import the blind pages, then the pages with proposals; write the next version."""
+    """Fill in and import the blind pages, then the pages with proposals; write the benchmark's next version."""
     for page in sorted((sheets / PAGES).iterdir()):
         answer_page(page, sheets / ANSWERS)
     timed("import of the blind pages", "review", "import", sheets)

@@ -149,8 +149,8 @@ def _pixel_hash(image: Gray) -> str:
 class Manifest(Sequence[Case]):
     """Sequence of the cases of a checked manifest; every access reads a case from the file.
 
-    Only the byte offset of each line and the names of images with a finding are kept in memory, so that a manifest can
-    have hundreds of thousands of lines.
+    Only the byte offset of each line and the paths of images with a present finding are kept in memory, so that a
+    manifest can have hundreds of thousands of lines.
     """
 
     def __init__(self, path: Path, folders: Folders, inside: Path | None = None) -> None:

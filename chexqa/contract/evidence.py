@@ -77,9 +77,9 @@ class Evidence(ABC):
     def is_near(self, margin: float | None = None) -> bool:
         """Return True if a measured number that decides the answer is near its threshold.
 
-        ``margin`` is the smallest distance of a deciding number from its threshold, divided by the threshold. A margin
-        of at most ``near_margin`` counts as near. Without a margin, each number is compared with the intervals in
-        ``near``.
+        ``margin`` is the measured distance of the nearest deciding number from its threshold, divided by the threshold;
+        it is near if it is at most :attr:`near_margin`. If ``margin`` is None, each number is compared with the
+        intervals in :attr:`near`.
         """
         if margin is not None:
             return margin <= self.near_margin
@@ -358,7 +358,7 @@ class LungsEvidence(_PartsEvidence):
     lung_area: Mapping[str, int]
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
-        """Return the covered share of each lung, and the ratio of the covered areas."""
+        """Return the lesion's area in each lung and its share of the lung, and the ratio of the areas, as text."""
         areas = {side: self.lung_area.get(side, 0) for side in ("right", "left")}
         lines = [f"{side} lung: {area:,} px covered, {percent(self.lung_share.get(side, 0.0))} of the lung"
                  for side, area in areas.items()]  # fmt: skip

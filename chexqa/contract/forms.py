@@ -1,8 +1,9 @@
 """Answer forms (one option, several options, a grid cell, a place): how each is checked, scored and guessed by chance.
 
-A kind of question names its form. A question bank's ``conversation`` has, under the form's ``name``, the text that asks
-for an answer in this form. Replies are read by ``chexqa.eval.prompts.parser_options``, and for places by
-``chexqa.eval.prompts.parser_places``. Answers and keys are sorted option numbers from 1.
+A kind of question names its form. The text that asks for an answer in this form is in a question bank's
+``conversation``, under the form's ``name``. Replies are read by ``chexqa.eval.prompts.parser_options``, and for places
+by ``chexqa.eval.prompts.parser_places``. Answers and right answers that are not places are option numbers from 1,
+sorted.
 """
 
 from __future__ import annotations

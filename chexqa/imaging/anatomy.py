@@ -47,7 +47,7 @@ def height_of(region: str) -> str:
 
 
 def part_of(region: str) -> str:
-    """Return a region's part of its zone: an entry of ``PARTS``, or ``ANGLE`` for a costophrenic angle."""
+    """Return which part of its zone a region is: an entry of ``PARTS``, or ``ANGLE`` for a costophrenic angle."""
     return ANGLE if region.endswith(ANGLE) else region.rsplit("_", 1)[1]
 
 

@@ -34,7 +34,7 @@ _OF_PHANTOMS: Record = {
 
 @dataclass(frozen=True)
 class DatasetAbout:
-    """Fields of the user's file; for phantoms, also the facts that are known for all phantoms."""
+    """Facts on one data set: the fields of the user's file; for phantoms, also the facts that hold for all phantoms."""
 
     given: Mapping[str, Any]
 

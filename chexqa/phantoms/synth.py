@@ -123,7 +123,8 @@ def write_cases(
     The folder contains ``images/*.png`` (8-bit grey, longer side ``size`` pixels), ``masks/<case>/<structure>.png`` (0
     or 255) and the manifest. The cases are spread evenly over ``findings``, a selection of ``PHANTOM_FINDINGS``. Each
     finding is present in two thirds of its cases. Every case has a different patient. With ``twins``, each present case
-    also has a twin, an absent case: the same radiograph of the same patient, drawn without the lesion.
+    also gets a twin, which ``cases`` does not count: an absent case of the same patient, with the same radiograph drawn
+    without the lesion.
 
     The same arguments give the same bytes, with any number of ``workers`` (processes). The folder appears only when it
     is complete. ``on_case`` is called after every case.

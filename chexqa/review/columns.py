@@ -340,7 +340,7 @@ _LOCKED = {FINDING, QUESTION, OTHER, OPTIONS, PROPOSED, EVIDENCE, FLAGS, STATE, 
 
 
 def cell_sums(cells: Mapping[str, str]) -> str:
-    """Return a short checksum for each locked cell of a row that is not empty, joined by spaces.
+    """Return a short checksum for each locked, non-empty cell of a row, joined by spaces.
 
     Each checksum has ten letters: four from the hash of the cell's title, then six from the hash of the cell's text.
     """

@@ -33,7 +33,7 @@ MAX_IDS_BYTES = 64 * MAX_PART_LINES
 
 
 class Part(NamedTuple):
-    """One request file: its path on disk, its round, and the ids of its requests."""
+    """One request file: its path on disk, the number of its round of requests, and the ids of its requests."""
 
     path: Path
     round: int

@@ -2,8 +2,9 @@
 
 A conversation needs one round for each of its questions, because a question is made from the earlier replies. The state
 is stored only in the run's log, the request files and the result files, so a kill at any point loses nothing. A
-question without a reply is either in a request file that still waits for results, or goes into the next round. A
-request file stops waiting when one of its requests has a result.
+question without a reply is either in a request file that still waits for results, or goes into the next round. As soon
+as one request of a file has a result, the file no longer waits, and its questions without a reply go into the next
+round.
 """
 
 from __future__ import annotations

@@ -139,7 +139,8 @@ class PairTally:
         return self._place[self._patient[item_id]]
 
     def take(self, turns: Iterable[Turn]) -> None:
-        """Count finished turns; whenever all questions on a patient are finished, test whether the rule decides.
+        """Count finished turns; whenever all questions on a patient are finished, test whether the stopping rule
+        already decides which model is better.
 
         Each finished turn must be passed only once.
         """

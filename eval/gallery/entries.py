@@ -43,8 +43,8 @@ class Said(NamedTuple):
     def to_record(self) -> list[Any]:
         """Return ``[number of the state, parsed, reply, left]``.
 
-        ``left`` is the number of characters that were cut from the reply. If there is reasoning, a list follows: its
-        text, and the number of characters cut from it.
+        ``left`` is the number of characters that were cut from the reply. If the model gave reasoning, a fifth element
+        is a list: the text of the reasoning, and the number of characters cut from it.
         """
         parsed = None if self.parsed is None else list(self.parsed)
         apart = [list(self.reasoning)] if self.reasoning else []

@@ -2,7 +2,7 @@
 
 A page opened from disk can load scripts, but cannot fetch other files. The data are therefore written as calls of the
 functions of the object ``gallery`` in ``data.js``: an index for filters, the pictures of chosen items, and files of
-neighbouring cases (pictures in one file, packed replies in another). Items that no run asked, as in a trial, are left
+consecutive cases (pictures in one file, packed replies in another). Items that no run asked, as in a trial, are left
 out. Replies are untrusted text: this module escapes them for the script, and the page never inserts them as markup.
 """
 

@@ -1,4 +1,5 @@
-"""The work on the pixels of neighbouring cases: reduced pictures as text, outlines, and the options that are places.
+"""The gallery's work on the pixels of consecutive cases: small pictures as base64, outlines, and options that are
+regions.
 
 A worker process can do this work, so this module imports neither tables nor plots.
 """
@@ -32,7 +33,7 @@ class Thumbs(Protocol):
 
 @dataclass(frozen=True)
 class Task:
-    """Pictures, outlines and regions of neighbouring cases.
+    """Pictures, outlines and regions to prepare for a few consecutive cases.
 
     ``images`` has the path of each picture, keyed by its number. ``below`` has the number and the path of the
     radiograph below each drawing, keyed by the drawing's number. ``regions`` has the case and the named regions of each
@@ -65,7 +66,7 @@ def do(task: Task) -> Done:
 
 
 def encoded(thumbs: Thumbs, images: Mapping[int, str], below: Mapping[int, tuple[int, str]]) -> dict[int, str]:
-    """Return each picture as text, keyed by number.
+    """Return each picture encoded as text, keyed by number.
 
     The text is the base64 of a WebP. For a thin drawing over a radiograph, the text is the radiograph's number, a colon
     and the base64 of the drawing. ``images`` and ``below`` are as in :class:`Task`. If Pillow was built without WebP,

@@ -35,7 +35,7 @@ def cgr(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
 
 
 def cgr_answers(pairs: pl.DataFrame) -> pl.DataFrame:
-    """Return the number of answers that count in CGR, ``cgr_answers``, for each model and protocol."""
+    """Return, for each model and protocol, ``cgr_answers``: the number of answers of which :func:`cgr` is the share."""
     return _filled_right(pairs).group_by(WHO).agg(pl.len().alias("cgr_answers"))
 
 
@@ -81,7 +81,7 @@ def published_class(
     """Return the published class of a model, made from :func:`cgr`, :func:`uar` and IS (:func:`stability`), three
     shares; None if one is missing.
 
-    ``answers`` is the number of answers that count in CGR. The rules are those of the published code. A model uses the
+    ``answers`` is the number of :func:`cgr_answers`. The rules are those of the published code. A model uses the
     picture only if the bootstrap interval of CGR lies above 0, that is, if nearly every bootstrap sample of the answers
     has one that changed when the lesion was filled.
 

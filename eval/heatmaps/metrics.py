@@ -148,7 +148,8 @@ def _overlap(end: str, marked: int, both: int, area: int) -> Values:
 def grade_places(
     rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], mask: Mask, hits: Sequence[int]
 ) -> Values:
-    """Return, for each metric, the share of marked pixels that are hits; also return the cell with the most of them.
+    """Return, for each metric, the share of marked pixels that are hits; also return the grid cell that has the most
+    marked pixels.
 
     ``rows`` and ``columns`` are the positions of the marked pixels: a map's maximum, or a reader's points.
 

@@ -382,8 +382,8 @@ def price(model: Model) -> Price | None:
     """Return the price of a model; None if the price is unknown.
 
     The price in the registry comes first. Without one, the price is 0 for baselines and for open weights on the user's
-    own server. A server is the user's own if its address is in a registered variable or on a private network. If the
-    model is asked at its provider's usual address, litellm's price is used.
+    own server. A server is the user's own if the registry names an environment variable for its address, or if it is on
+    a private network. If the model is asked at its provider's usual address, litellm's price is used.
     """
     address = registry.endpoint(model)
     own = model.endpoint_variable or (address is not None and data_policy.is_local(address))

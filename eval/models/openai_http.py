@@ -77,7 +77,8 @@ def provider(litellm: Any) -> Any:
 
     class Lean(litellm.CustomLLM):  # type: ignore[misc, name-defined, unused-ignore]
         async def acompletion(self, *args: Any, **kwargs: Any) -> Any:
-            """Send ``messages``, with each placeholder replaced by its picture from ``encoded``, and return the reply.
+            """Send the argument ``messages`` and return the reply; the argument ``encoded`` replaces placeholders by
+            pictures.
 
             Raises ``SendError``.
             """

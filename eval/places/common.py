@@ -13,9 +13,9 @@ from chexqa.eval.places.coordinate_systems import BOXES, Shape, Size
 def common_place(form: str, places: Sequence[Sequence[Shape]], size: Size) -> tuple[Shape, ...] | None:
     """Return the place that the readers' places have in common, in pixels of a picture of ``size``.
 
-    For a point, one box, or the two ends of a width (from left to right), each coordinate is the median of the readers'
-    coordinates. Boxes and outlines become the areas that more than half of the places cover. The result is None if
-    there is no place or no such area.
+    If each reader gives one point, one box or one width (its two ends, from left to right), each coordinate is the
+    median of the readers' coordinates. If ``form`` allows several boxes or asks for outlines, the result is the areas
+    that more than half of the places cover. It is None if there is no place or no such area.
 
     >>> common_place("point", [[(10.0, 20.0)], [(30.0, 20.0)], [(11.0, 90.0)]], (100, 100))
     ((11.0, 20.0),)

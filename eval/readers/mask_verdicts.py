@@ -142,7 +142,7 @@ def _sized(path: FilePath, key: CaseKey) -> Mask:
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A case: its id in the data source, finding, path, and anatomy masks ``(H, W)`` at the working size."""
+    """A case: its id in the data source, finding, question path, and anatomy masks ``(H, W)`` at the working size."""
 
     source: str
     finding: str

@@ -1,11 +1,11 @@
 """Accuracy as expert reviewers judge it, estimated from a reviewed sample by prediction-powered inference.
 
-For every item, the key shows whether a model is right; this is the prediction. The reviewers' answers show the same
-only for the reviewed items. The estimate for a kind of question is F * K + D. K is the mean of "right by the key" over
-all items. D is the weighted mean of "right by the reviewers" - F * "right by the key" over the reviewed items. The
-factor F is chosen so that the variance is nearly the smallest possible (Angelopoulos et al. 2023, "Prediction-powered
-inference" and "PPI++"). The weight of a reviewed item is 1 / (the probability with which it was drawn). A level is the
-mean of its kinds. Variances are over patients.
+For every item, the key shows whether a model is right; this is the prediction. For the reviewed items only, the
+reviewers' answers also show whether the model is right. The estimate for a kind of question is F * K + D. K is the mean
+of "right by the key" over all items. D is the weighted mean of "right by the reviewers" - F * "right by the key" over
+the reviewed items. The factor F is chosen so that the variance is nearly the smallest possible (Angelopoulos et al.
+2023, "Prediction-powered inference" and "PPI++"). The weight of a reviewed item is 1 / (the probability with which it
+was drawn). A level is the mean of its kinds. Variances are over patients.
 """
 
 from __future__ import annotations

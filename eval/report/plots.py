@@ -238,8 +238,8 @@ def states(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def grounding(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw each model's accuracy of detection, its net grounding, and its share of right and grounded answers, with
-    intervals.
+    """Draw three numbers of each model, with intervals: accuracy of detection, net grounding, and the share of answers
+    that are both right and grounded.
     """
     rows = {row["model"]: row for row in table.to_dicts() if row["net_grounding"] is not None}
     if not rows:

@@ -1,7 +1,8 @@
 """Two models side by side: differences in each level, kind and finding, and items that both, one or neither has right.
 
-The table ``pairs`` tests the levels, in one family of tests named in advance. The differences in this module have
-intervals but no tests, because there are many of them for each pair of models.
+The table ``pairs`` has the tests of the levels; they are one family, fixed in advance, over which the p-values are
+corrected. The differences in this module have intervals but no tests, because there are many of them for each pair of
+models.
 """
 
 from __future__ import annotations

@@ -249,7 +249,7 @@ def stages(study: ScoredSample) -> pl.DataFrame:
     - ``reading``: the history under which the stage was asked.
     - ``accuracy``: the share of cases in which all kinds of the stage are right.
     - ``gated``: the share of cases in which all kinds of this stage and of all earlier stages are right.
-    - ``product``: the product of the kinds' accuracies.
+    - ``product``: the product of the accuracies of the stage's kinds; it equals ``accuracy`` if kinds are independent.
     - ``chance``: the probability of guessing all kinds of the stage right.
     """
     by = ["path", "stage"]

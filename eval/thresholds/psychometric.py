@@ -49,7 +49,7 @@ class Task(NamedTuple):
 
 
 def task_of(form: Form, depth: Floats, response: Bools, cluster: Ints) -> Task:
-    """Return the observations of a task; ``depth`` is above 0, or NaN if there is no error.
+    """Return the observations of a task; ``depth`` is the depth of the error shown (above 0), or NaN if there is none.
 
     One observation without an error is added, so that a model without false alarms has a threshold too. Its response
     counts half as yes and half as no, and it belongs to no patient (cluster -1). It is not added to the task
@@ -64,9 +64,9 @@ def task_of(form: Form, depth: Floats, response: Bools, cluster: Ints) -> Task:
 
 
 def pooled(task: Task) -> Task:
-    """Return the task with one observation in place of all those of outlines without an error.
+    """Return the task with all observations without an error (NaN) merged into one.
 
-    The one observation has their total weight and their mean response, and belongs to no patient.
+    The merged observation has the total weight and the mean response, and belongs to no patient.
     """
     alone = ~task.has_error
     weight = float(task.weight[alone].sum())

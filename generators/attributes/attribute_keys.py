@@ -168,8 +168,8 @@ def least_pixels(shape: tuple[int, ...], rules: AttributeRules) -> float:
 def measure_parts(parts: Iterable[tuple[Part, tuple[str, ...]]], ground: Ground, least: float) -> Measures:
     """Return the measures of a lesion; parts of fewer than ``least`` pixels are left out.
 
-    ``parts`` has each part of the lesion with the sides of the lungs that it touches. The lungs of ``ground`` must
-    already include the parts that touch them.
+    ``parts`` has each part of the lesion and the sides (right, left) whose lungs the part touches. The lungs of
+    ``ground`` must already include these parts.
     """
     components = tuple(_component(part, sides, ground) for part, sides in parts if part.pixels >= least)
     return Measures(components, ground.regions, ground.lungs)

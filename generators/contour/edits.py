@@ -95,7 +95,7 @@ class Limits:
     def most(self, over: bool) -> float:
         """Return the largest area that an edit may add (``over``) or remove, divided by the lesion's area.
 
-        The largest share to remove is chosen so that it undoes an addition of the largest share.
+        The largest removal is the one that undoes the largest addition (:func:`taken`).
         """
         return self.max_share if over else taken(self.max_share)
 

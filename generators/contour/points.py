@@ -73,7 +73,9 @@ class RankCount(NamedTuple):
 
 @dataclass(frozen=True)
 class Point:
-    """A coloured point; ``edit`` is the index of the true edit that the point marks, or None."""
+    """A coloured point; ``edit`` is the index of the suboptimal mask's edit that the point marks, or None if it marks
+    none.
+    """
 
     xy: Pixel
     color: str

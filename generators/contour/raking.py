@@ -1,4 +1,4 @@
-"""Raking: weights for random draws, so that each level of a measured property is drawn as often as intended."""
+"""Raking: weights for random draws, so that each category of a measured property is drawn as often as intended."""
 
 from __future__ import annotations
 

@@ -91,7 +91,9 @@ class Interventions:
     not_audited: tuple[NotAudited, ...] | None = None
 
     def of(self, items: Iterable[Item], conditions: Sequence[str]) -> list[Item]:
-        """Return the altered items of the given conditions whose originals are among ``items``, in order."""
+        """Return the altered items of ``conditions`` whose originals are in ``items``, in the order of conditions, then
+        of items.
+        """
         known = [*items]
         ids = (f"{item.item_id}@{condition}" for condition in conditions for item in known)
         return [self.items[item_id] for item_id in ids if item_id in self.items]

@@ -67,7 +67,7 @@ def spread(rows: list[Candidate], depths: Sequence[float]) -> list[Candidate]:
     """Return the cases in an order in which groups take turns: a case of each group, then another of each, and so on.
 
     A group is all cases with the same depth of edits and the same lesion size (the smallest, the middle or the largest
-    third of all lesions). Without ``depths`` the order is unchanged.
+    third of all lesions). ``depths`` are the depths that the recipe names; if it names none, the order is unchanged.
     """
     return rows if not depths else [row for _, _, row in sorted(_ranked(rows, depths), key=lambda one: one[0])]
 
@@ -75,7 +75,7 @@ def spread(rows: list[Candidate], depths: Sequence[float]) -> list[Candidate]:
 def divided(rows: list[Candidate], depths: Sequence[float]) -> list[Candidate]:
     """Return the cases in an order in which the cases of each group are spaced evenly over the whole list.
 
-    Groups are as in :func:`spread`. Without ``depths`` the order is unchanged.
+    Groups are made by ``depths`` as in :func:`spread`. If ``depths`` is empty, the order is unchanged.
     """
     return rows if not depths else [row for _, _, row in sorted(_ranked(rows, depths), key=lambda one: one[1])]
 

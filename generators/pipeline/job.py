@@ -242,7 +242,7 @@ def make_fresh_job(bench: Benchmark, original: Original, recipes: Iterable[Recip
 
 def named_fresh_job(bench: Benchmark, recipes: Sequence[str], bank: str | None, seed: int
                     ) -> tuple[GenerationJob, Original]:  # fmt: skip
-    """Return the job of :func:`make_fresh_job`, and the facts about the benchmark.
+    """Return the job of :func:`make_fresh_job`, and the facts about the original benchmark.
 
     ``recipes`` and ``bank`` are names or files; they are needed if the benchmark was made from files of a user.
     """

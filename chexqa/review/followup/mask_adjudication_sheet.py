@@ -30,7 +30,7 @@ from chexqa.review.sheets.sheet import Tab
 class DisputedMasks(Masks):
     """Masks on which the reviewers' verdicts differ, as rows of a sheet.
 
-    ``said`` has further cells of each row, such as the readers' verdicts, keyed by row id and column title.
+    ``said`` has further cells of each row, such as each reviewer's verdict, keyed by row id and column title.
     """
 
     said: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

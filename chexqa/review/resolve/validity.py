@@ -55,7 +55,7 @@ class AgainstKey:
 
 @dataclass(frozen=True)
 class Validity:
-    """The figures that show the validity of a review; all but ``groups`` are keyed by reviewer.
+    """The numbers that show the validity of a review; all but ``groups`` are keyed by reviewer.
 
     - ``seen``: the number of blind answers whose reader judged the proposal afterwards.
     - ``changed``: the share of these answers that the reader then changed.
@@ -75,7 +75,9 @@ class Validity:
 
 
 def validity(bench: Benchmark, verdicts: Iterable[Verdict]) -> Validity:
-    """Return the figures of a benchmark's review; raise ``InputError`` for verdicts on other items."""
+    """Return the numbers of a benchmark's review; raise ``InputError`` for a verdict on an item that the benchmark
+    lacks.
+    """
     said = [verdict for verdict in verdicts if verdict.kind != "masks"]
     by_item(said, bench)
     places = places_of(bench)
@@ -154,9 +156,9 @@ def _changes(
     blind: Iterable[Verdict], said: Iterable[Verdict], is_right: Mapping[tuple[str, ...], bool],
     places: Mapping[str, SheetPlace], people: Mapping[str, int], weights: Floats,
 ) -> tuple[dict[str | None, int], dict[str | None, Estimate], dict[str | None, int]]:  # fmt: skip
-    """Return three figures on blind answers whose proposal was judged afterwards.
+    """Return three numbers on blind answers whose proposal was judged afterwards.
 
-    The figures are the number of these answers, the share that changed, and the number that now equal the proposal.
+    They are the number of these answers, the share that changed, and the number that now equal the proposal.
     """
     later = {(row.reviewer, row.row): row for row in said if row.kind == "items" and row.counts}
     found: list[tuple[str, int, bool, bool]] = []
@@ -207,7 +209,7 @@ def _share(right: Sequence[bool], patients: Sequence[int], weights: Floats) -> E
 
 
 def to_record(found: Validity) -> dict[str, Any]:
-    """Return the figures as a JSON record."""
+    """Return the numbers as a JSON record."""
 
     def plain(one: Estimate | None) -> dict[str, float | None] | None:
         return None if one is None else {"value": one.value, "low": one.low, "high": one.high}

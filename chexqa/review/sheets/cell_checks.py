@@ -150,7 +150,8 @@ def _entries(text: str) -> str:
 class CellChecks:
     """Writer of the drop-down lists and cell colours of one tab.
 
-    ``unknown`` is the format of orange cells, ``missing`` that of red cells.
+    ``unknown`` is the (orange) format of cells in which no answer can be read, ``missing`` the (red) format of cells
+    that lack the corrected answer.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""The readers of a study: their answers on experience, display and conditions, and their figures in one table.
+"""The readers of a study: their answers on experience, display and conditions, and the numbers that measure them.
 
-Their answers are stored in ``readers.jsonl`` beside the verdicts. The figures are computed from answers of the
-study, not of the training.
+Their answers are stored in ``readers.jsonl`` beside the verdicts. The numbers are computed from answers of the study,
+without those of the training.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Said = dict[tuple[str, str], Record]
 
 @dataclass(frozen=True)
 class ReaderFigures:
-    """Figures of one reader, or of all readers together (``reviewer`` is ``None``).
+    """Numbers of one reader, or of all readers together (``reviewer`` is ``None``).
 
     - ``key``: the agreement of answers with the key.
     - ``himself``: the agreement between the reader's first and second answers to repeated items.
@@ -74,7 +74,8 @@ def read_about(folder: Path) -> Said:
 
 
 def keep_about(folder: Path, new: Sequence[Record]) -> Said:
-    """Add readers' answers on the first tab to ``readers.jsonl`` in a folder, and return all its records.
+    """Add the records ``new``, readers' answers on the first tab, to a folder's ``readers.jsonl``; return all its
+    records.
 
     A newer answer to a question replaces an older one.
     """
@@ -101,7 +102,7 @@ def not_said(said: Said, batch: str, readers: Iterable[str]) -> dict[str, list[s
 
 
 def figures(bench: Benchmark, verdicts: Iterable[Verdict], said: Said) -> list[ReaderFigures]:
-    """Return the figures of a study: a row for all readers together, and a row for each reader; empty without answers.
+    """Return the numbers of a study: first of all readers together, then of each reader; an empty list without answers.
 
     ``said`` has what the readers said about themselves, as :func:`read_about` returns it.
     """

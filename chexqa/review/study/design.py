@@ -46,11 +46,12 @@ class StudyWish:
 
 @dataclass(frozen=True)
 class Design:
-    """Additions to a study's items: training and repeated items of each reader.
+    """Training and repeated items of a reader study, and the numbers of its cases.
 
     - ``training``: the ids of the training cases.
     - ``repeats``: the ids of the items that are asked again, keyed by reader.
-    - ``cases``: the number of the study's cases; ``present``: how many of them show the finding asked about.
+    - ``cases``: the number of the study's cases, without the training cases; ``present``: how many of them show the
+      finding asked about.
     """
 
     rule: str

@@ -21,8 +21,8 @@ class CaseToBuild:
     """Input of the builders: a case with its survey.
 
     ``working`` is the radiograph at the working size, ``(H, W)``. ``survey`` is the result of the first pass.
-    ``perception`` and ``grid`` are the recipes, or None. ``places`` is the recipe of the questions on places if the
-    case was drawn for them, otherwise None. ``builder`` collects the items.
+    ``perception``, ``grid`` and ``places`` are the recipes of these tasks; None for a task that the benchmark does not
+    have. ``places`` is also None if the case was not drawn for questions on places. ``builder`` collects the items.
     """
 
     present: bool
