@@ -270,9 +270,9 @@ def report(
 ) -> Path:
     """Write the report of graded runs, or of one run, and return the path of its HTML page.
 
-    The report has a page, a gallery, plots and tables. If ``out`` contains a report of other runs, this report is
-    replaced if ``overwrite`` is True; otherwise ``InputError`` is raised. ``workers`` is the number of processes; a
-    script that gives more than one needs the guard ``if __name__ == "__main__"``.
+    The report has a page, a gallery, plots and tables. A report of other runs in ``out`` is replaced if ``overwrite``
+    is True; otherwise ``InputError`` is raised. ``workers`` is the number of processes; a script that gives more than
+    one needs the guard ``if __name__ == "__main__"``.
     """
     from chexqa.eval.report import build
 

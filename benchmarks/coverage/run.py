@@ -186,7 +186,7 @@ LATENT = (0.0, 0.4, 0.8)
 
 
 def one_by_one(draws: int) -> dict[str, list[str]]:
-    """Return the lines of the table on correlations, keyed by the table's title.
+    """Return the lines of the table of coverage for correlations, keyed by the table's title.
 
     The table shows how often an interval contains the true value. Each simulated study is computed separately, so this
     table takes longer than the others.

@@ -55,7 +55,7 @@ def processor_time(work: Callable[[], object]) -> float:
 
 
 def knows_radiographs(bench: Benchmark, seed: int) -> fresh_pair.Reply:
-    """Return a model that answers an item by the key of an item in ``bench`` with equal radiograph, finding and kind.
+    """Return a model that looks for an item of ``bench`` with the same radiograph, finding and kind, and gives its key.
 
     The model guesses if ``bench`` has no such item, or if the key does not fit the options.
     """

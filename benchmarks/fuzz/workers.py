@@ -1,6 +1,6 @@
-"""Tries of the fuzzer: each damages one file in a folder of its own, runs a command there, and is watched.
+"""Tries of the fuzzer: each damages one file in a folder of its own, and runs a command there in a child process.
 
-A try depends only on the seed and its number. Its child gets 20 s and 1 GB; its output is kept.
+A try depends only on the seed and its number. The child gets 20 s and 1 GB; what it prints is kept.
 """
 
 from __future__ import annotations
@@ -295,7 +295,7 @@ def copy(source: Path, target: Path) -> None:
 
 
 def mend(folder: Path, changed: Path) -> bool:
-    """Write the hash of a changed file of a benchmark into the benchmark; return False for any other file."""
+    """Write the new hash of the file ``changed`` into its benchmark; return False for a file without a hash."""
     from chexqa.files.jsonio import sha256
 
     bench = folder / changed.relative_to(folder).parts[0]

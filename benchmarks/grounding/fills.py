@@ -234,7 +234,9 @@ def classifiers() -> dict[str, Callable[[], Any]]:
 
 
 def scores(rows: list[tuple[Numbers, Numbers]], make: Callable[[], Any]) -> npt.NDArray[np.float64]:
-    """Return for each picture the cross-validated probability that it is the first of its pair, ``(pairs, 2)``."""
+    """Return, for each picture, how probably it is the first of its pair ``(pairs, 2)`` by a classifier of other
+    pairs.
+    """
     from sklearn.model_selection import GroupKFold
 
     table = np.nan_to_num(np.array([one for pair in rows for one in pair]))

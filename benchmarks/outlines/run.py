@@ -103,7 +103,8 @@ def real_shapes() -> Any:
 def real(data: Path) -> Iterator[Lesion]:
     """Yield the lesions of ChestX-Det.
 
-    A radiograph gets the JSRT lungs that contain the most pixels of its lesions.
+    ChestX-Det has no lung masks, so a radiograph gets the lungs of another data set (JSRT): those that contain the most
+    pixels of its lesions.
     """
     shapes = real_shapes()
     anatomies = shapes.anatomies(data)
@@ -219,7 +220,8 @@ def draw(args: argparse.Namespace) -> None:
 
 
 def table(rows: list[dict[str, Any]], names: Sequence[str]) -> Table:
-    """Return the forest's features, with a row for each of the four outlines of each item.
+    """Return the features from which a random forest guesses the right outline: a row for each of an item's four
+    outlines.
 
     For each measure in ``names`` there are three columns: its value, the difference from the mean of the four outlines,
     and the share of the other three outlines with a smaller value.

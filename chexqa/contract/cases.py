@@ -347,8 +347,9 @@ def _case(record: Record, folders: Folders, manifest: Path, line: int) -> Case:
 def load_case(case: Case) -> LoadedCase:
     """Return a case with its picture and masks, checked against each other.
 
-    Raises ``InputError`` (``MissingError`` for a missing file) with one sentence that begins with the manifest's line.
-    The sentence names files without their folders, so that it is the same wherever the data lies.
+    Raises ``InputError`` (``MissingError`` for a missing file) with one sentence that begins with the case's line
+    number in the manifest. The sentence names files without their folders, so that it is the same wherever the data
+    lies.
     """
     files = _files(case)
     try:

@@ -168,7 +168,7 @@ class OutlineEvidence(Evidence):
     edits: Sequence[Edit]
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
-        """Return the overlap and the edits of the shown outline."""
+        """Return the shown outline's overlap with the approved outline, and its errors, as text."""
         errors = [edit.words() for edit in self.edits if edit.true]
         if not errors:
             return "the outline shown is the approved outline"
@@ -335,7 +335,7 @@ class PlacesEvidence(_RegionEvidence):
 
 @dataclass(frozen=True, kw_only=True)
 class LungEvidence(_PartsEvidence):
-    """Evidence of the question on severity in the lung ``side``: the covered share and pixels of both lungs."""
+    """Evidence of severity in the lung ``side``: the covered share and the number of covered pixels of each lung."""
 
     side: str
     lung_share: Mapping[str, float]
@@ -352,7 +352,7 @@ class LungEvidence(_PartsEvidence):
 
 @dataclass(frozen=True, kw_only=True)
 class LungsEvidence(_PartsEvidence):
-    """Evidence of the comparison of both lungs: the covered share and pixels of each lung."""
+    """Evidence of the comparison of both lungs: the covered share of each lung, and the number of covered pixels."""
 
     lung_share: Mapping[str, float]
     lung_area: Mapping[str, int]
@@ -375,7 +375,7 @@ class CellsEvidence(Evidence):
     """Evidence of a grid question.
 
     ``coverage`` has the covered share of each cell, and ``plausible`` the cells where the finding can lie.
-    ``attainable`` is True if at least one cell can be right.
+    ``attainable`` is True if the lesion covers enough of at least one cell to make it a hit.
     """
 
     coverage: Sequence[float]

@@ -292,7 +292,7 @@ def clusters(items: Iterable[Item], cases: Mapping[str, CaseKey]) -> dict[str, s
 
 
 def with_priors(items: Iterable[Item], answers: Iterable[Answer]) -> list[Answer]:
-    """Return the answers with the field ``prior``, which :func:`priors` computes over all these answers."""
+    """Return the answers with the field ``prior`` filled in; :func:`priors` computes it over all these answers."""
     group_of = {item.item_id: (item.kind, item.finding, item.form) for item in items}
     rows = list(answers)
     best = priors((*group_of[answer.item_id], answer.answer) for answer in rows)

@@ -211,7 +211,9 @@ class Frame:
 
 
 def frames(lungs: Lungs) -> dict[str, Frame]:
-    """Return the dividing lines (:class:`Frame`) of each lung that is not empty, keyed by ``right`` and ``left``."""
+    """Return the lines (:class:`Frame`) that divide each non-empty lung into regions, keyed by ``right`` and
+    ``left``.
+    """
     cores = lung_cores(lungs)
     return {side: _frame(lungs.side(side), cores.side(side), side) for side in SIDES if lungs.side(side).any()}
 

@@ -1,7 +1,7 @@
 """Findings that make the lung denser: opacity, pneumonia, consolidation, edema, effusion, atelectasis, nodules.
 
-A finding is planned on a small picture of fixed size, so that a phantom has the same lesion at any picture size. The
-plan's field has values 0..1. Later the field is enlarged, and multiplied by the finding's density and by the lungs of
+A finding is first drawn on a small picture of fixed size, as values 0..1 (its plan), so that a phantom has the same
+lesion at any picture size. Later the plan is enlarged, multiplied by the finding's density, and limited to the lungs of
 the full picture.
 """
 

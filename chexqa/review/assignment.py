@@ -60,7 +60,7 @@ class Share:
     """Cases of one reviewer, in the order of work.
 
     - ``shared``: the cases that other reviewers also get.
-    - ``decoys``: cases without the finding, which are added to the shared cases in the blind questions.
+    - ``decoys``: absent cases that are mixed with the shared cases in the blind questions.
     """
 
     reviewer: str

@@ -56,7 +56,9 @@ def shown_mask(loaded: LoadedCase) -> ShownMask:
 
 
 def mask_seen(image_key: str, stored: Mapping[str, Any]) -> str:
-    """Return the hash of a radiograph, lesion and lungs; ``stored`` has masks as run lengths of the working image."""
+    """Return the hash of a radiograph, lesion and lungs; ``stored`` has the masks, run-length encoded at the size of
+    the working image.
+    """
     return _hash("mask", image_key, _runs(stored, (LESION, *LUNGS)))
 
 

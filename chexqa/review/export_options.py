@@ -22,7 +22,7 @@ class Wish:
 
     - ``overlap``: the share of cases that several reviewers judge.
     - ``readers``: the number of reviewers for each of these cases.
-    - ``planted``: the share of each reviewer's proposals that are wrong on purpose.
+    - ``planted``: the share of the proposals shown to each reviewer that is wrong on purpose.
     - ``both_parts``: True to write the sheets with proposals now; False to write them after the blind answers are in.
     - ``cases``: a file that lists the cases.
     - ``page_only``: True to write pages instead of sheets.

@@ -63,7 +63,8 @@ class Waiting:
     """The open requests of one model.
 
     - ``parts``: the request files in ``folder`` that have no results yet.
-    - ``written``: the request files that :func:`step` has just written, with ``requests`` requests and ``bytes`` bytes.
+    - ``written``: the request files that :func:`step` has just written. ``requests``, ``bytes``: the number of their
+      requests, and their size.
     - ``failed``: the conversations in which :func:`step` has just found a final error.
     """
 

@@ -170,7 +170,7 @@ class PairTally:
         return self.of if self.rule.target == "benchmark" else None
 
     def decision(self) -> Decision:
-        """Return the state of the rule after the last counted patient."""
+        """Return the state of the stopping rule after the last counted patient."""
         values = np.array(self._values)
         low, high = confidence_sequence.interval(values, self.bound, self.rule.alpha, self._size)
         cases = tuple(sorted(case for name in self.order[: self.counted] for case in self._cases[name]))

@@ -58,7 +58,8 @@ class Entry:
     - ``said``: the answer of each row (a model and protocol); None for a row whose run does not ask this item.
     - ``key``: the right options; None for a picture whose lesion is filled, because its right answer is not known.
     - ``answer``: the key's record with evidence; None for an altered item.
-    - ``not_audited``: a text for each condition under which the question cannot be asked: the condition and the reason.
+    - ``not_audited``: a text for each altered picture with which the question cannot be asked; it names the picture's
+      condition and the reason.
     """
 
     item: Item

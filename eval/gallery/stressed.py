@@ -1,6 +1,7 @@
 """Stressed items in the gallery: a few examples of each way of stressing an item, such as ``noise-3``.
 
-Degraded pictures are not stored, so this module makes the reduced pictures of its examples.
+Degraded pictures are not stored, so this module degrades the radiographs of its examples again and makes small pictures
+of them.
 """
 
 from __future__ import annotations

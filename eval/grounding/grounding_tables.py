@@ -34,10 +34,10 @@ def grounding_rows(
 ) -> pl.DataFrame:
     """Return the rows of :func:`grounding`.
 
-    ``patients`` and ``findings`` are the numbers of patients and of findings in the mean ``net_grounding``. ``pairs``
-    has the rows of :func:`answer_pairs`, ``own`` the rows of :func:`originals`, and ``drops`` each model's fall in
-    accuracy on a fresh seed. ``true_removal`` is computed only if ``phantoms`` is True, because only phantoms have
-    twins without the lesion.
+    The column ``net_grounding`` is a mean; the columns ``patients`` and ``findings`` count the patients and the
+    findings in it. ``pairs`` has the rows of :func:`answer_pairs`, ``own`` the rows of :func:`originals`, and ``drops``
+    each model's fall in accuracy on a fresh seed. The column ``true_removal`` is computed only if ``phantoms`` is True,
+    because only phantoms have twins without the lesion.
     """
     asked = own.select(WHO).unique(maintain_order=True)
     table = asked.join(pl.concat([pairs.select(WHO), drops.select(WHO)]), on=list(WHO), how="semi",

@@ -49,13 +49,14 @@ def triples(pairs: pl.DataFrame) -> pl.DataFrame:
 
 @dataclass(frozen=True, eq=False)
 class NetGrounding:
-    """Net grounding of each model: the mean over findings with enough patients, and the value of each finding.
+    """Net grounding (``target`` minus ``irrelevant``) of each model: the mean over findings with enough patients, and
+    the value of each finding.
 
     ``keys`` has a row (model, protocol) for each score in ``macro``. ``cells`` has a row (model, protocol, finding) for
-    each score in ``by_finding``. ``target`` and ``irrelevant`` have, for each finding, the share of answers that change
-    when the lesion or when lung elsewhere is filled in. ``right_and_grounded`` has, for each row of ``keys``, the mean
-    over findings of the share of answers that are right and change only when the lesion is filled in. ``findings`` has
-    the number of findings in each mean.
+    each score in ``by_finding``. ``target`` has, for each finding, the share of answers that change when the lesion is
+    filled in, and ``irrelevant`` the share that change when lung elsewhere is filled in. ``right_and_grounded`` has,
+    for each row of ``keys``, the mean over findings of the share of answers that are right and change only when the
+    lesion is filled in. ``findings`` has the number of findings in each mean.
     """
 
     keys: pl.DataFrame

@@ -30,7 +30,7 @@ def rate(sample: Sample, rows: pl.DataFrame, value: pl.Expr, binary: bool = True
 
 
 def cgr(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return CGR: of the correct answers "yes", the share that change when the lesion is filled in."""
+    """Return the measure named CGR: the share of correct answers "yes" that change when the lesion is filled in."""
     return rate(sample, _filled_right(pairs), pl.col("first") != pl.col("second"))
 
 
@@ -44,7 +44,9 @@ def _filled_right(pairs: pl.DataFrame) -> pl.DataFrame:
 
 
 def stability(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return the measure IS: the share of correct answers "yes" that stay "yes" when lung without lesion is filled."""
+    """Return the measure named IS: the share of correct answers "yes" that stay "yes" when lung elsewhere is filled
+    in.
+    """
     rows = pairs.filter(pl.col("right") & (pl.col("condition") == "irrelevant"))
     return rate(sample, rows, pl.col("first") == pl.col("second"))
 

@@ -122,13 +122,14 @@ def domains(table: pl.DataFrame, known: pl.DataFrame, domain: Mapping[str, str |
 
 
 def correlations(rows: pl.DataFrame, table: pl.DataFrame, scores: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
-    """Return the correlations of localization (``pointing``) with recognition and with lesions, in three scopes.
+    """Return the correlations of localization (``pointing``) with recognition and with the size and number of lesion
+    areas, in three scopes.
 
     - Over findings, for each model: pointing with recognition, with lesion size, and with the number of areas.
     - Over models: pointing with recognition.
     - Over cases within findings, for each model: pointing with recognition, first as it is, then adjusted for the
-      logarithm of lesion size. Here, the recognition of a case is a share of the cases without the finding: the
-      share whose score is lower than the case's score. An equal score counts as half.
+      logarithm of lesion size. Here, the recognition of a case is how many of the cases without the finding have a
+      lower score, as a share; an equal score counts as half.
     """
     made: list[dict[str, Any]] = []
     size = rows.group_by("finding").agg(pl.col("lesion_share").median(), pl.col("components").mean())

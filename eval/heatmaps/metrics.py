@@ -189,8 +189,8 @@ def _is_near(rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], ma
 def otsu(whole: Counts) -> int:
     """Return Otsu's threshold on 256 grey levels; pixels of a higher level are marked, as in CheXlocalize.
 
-    ``whole`` has the number of pixels in each step; a grey level has 256 steps. The threshold equals OpenCV's, and is 0
-    for a map with a single grey level.
+    ``whole`` has the number of pixels in each step of the map's values (:func:`levels`), 256 steps to a grey level. The
+    threshold equals OpenCV's, and is 0 for a map with a single grey level.
     """
     pixels = np.append(whole[:-1].reshape(255, 256).sum(axis=1), whole[-1])
     below, above = np.cumsum(pixels), pixels.sum() - np.cumsum(pixels)
@@ -297,8 +297,7 @@ def contrast_to_noise(values: Floats, mask: Mask, covered: Places | None = None)
 def nothing_marked(hits: Sequence[int]) -> Values:
     """Return the metrics of a reader who marked nothing for a finding: 0.5 for AUC, and 0 for every other metric.
 
-    ``hits`` has the numbers of the grid cells that are hits; if there are none, the metric of attainable hits is
-    ``None``.
+    ``hits`` lists the grid cells that are hits, by number. If it is empty, ``grid_hit_attainable`` is ``None``.
     """
     missed: Values = dict.fromkeys((*METRICS, *SWEPT["iou"], *SWEPT["dice"]), 0.0)
     return {**missed, "auc": 0.5, "grid_hit_attainable": 0.0 if len(hits) else None}

@@ -43,7 +43,7 @@ class Maker(Protocol):
 
 @dataclass(frozen=True)
 class Loading:
-    """Arguments for loading a maker.
+    """Arguments for loading a map maker.
 
     - ``weights``: the folder of the weights, which exists.
     - ``device``: name of a device of torch, such as ``cpu`` or ``cuda:0``.
@@ -87,7 +87,7 @@ def map_maker(name: str, domain: Domain | None = None) -> Callable[[Maker], Make
 
 
 def map_loader(name: str, domain: Domain | None = None) -> Callable[[Load], Load]:
-    """Return a decorator that registers a function that loads a maker from a folder of weights."""
+    """Return a decorator for a function that loads a map maker from weights; it registers the function as ``name``."""
 
     def register(load: Load) -> Load:
         _add(Family(name, domain, _first_line(load), load=load))

@@ -103,10 +103,10 @@ class ConvolutionalTrunk:
 def word_attention(regions: Any, begin: Any, words: Any, temperature: float) -> Any:
     """Return the mean over words of each word's attention to the regions, ``(N, h, w)``.
 
-    ``regions`` is ``(N, h, w, D)``, ``begin`` is ``(1, D)`` and ``words`` is ``(T, D)``. At each region, the
-    similarities of the beginning and of all words are first turned into shares (softmax), as in GLoRIA: without the
-    beginning, the share of a single word would be 1 everywhere. The shares of the words, multiplied by ``temperature``,
-    then go through a softmax over regions.
+    ``regions`` is ``(N, h, w, D)``, ``begin`` ``(1, D)`` is the embedding of the start token, and ``words`` is ``(T,
+    D)``. The similarities of a region to the start token and to all words are first turned into shares (softmax), as in
+    GLoRIA: without the start token, the share of a single word would be 1 everywhere. The shares of the words,
+    multiplied by ``temperature``, then go through a softmax over regions.
     """
     import torch
 

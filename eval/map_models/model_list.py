@@ -26,9 +26,9 @@ BUILT_IN = ("clip_maps", "gradients", "local_contrastive", "query_decoder", "cla
 
 @dataclass(frozen=True)
 class Chosen:
-    """Maker that was chosen by its name and is not loaded yet.
+    """Map maker that was chosen by its name and is not loaded yet.
 
-    ``domain`` is the kind of data that it was trained on; None if this is unknown.
+    ``domain`` is the kind of data that the maker was trained on; None if this is unknown.
     """
 
     name: str

@@ -294,8 +294,8 @@ def overridden(model: Model, given: Mapping[str, Any]) -> Model:
     """Return the model with its decoding settings changed by ``given`` (made by :func:`overrides`); null removes a
     setting.
 
-    If the model's settings have the limit on tokens under another name, ``max_tokens`` of ``given`` changes the setting
-    of that name. Baselines have no decoding settings and are returned unchanged.
+    If the model's settings have another name for the limit on tokens, ``max_tokens`` of ``given`` changes the setting
+    of this other name. Baselines have no decoding settings and are returned unchanged.
     """
     if not given or model.domain == "baseline":
         return model
@@ -352,7 +352,7 @@ def api_key(model: Model) -> str | None:
 def missing_variable(model: Model) -> str | None:
     """Return the environment variable that must be set before this model can be asked; return None if all are set.
 
-    A baseline needs no variable. A model with an endpoint address does not need a key, but a key is sent if its
+    A baseline needs no variable. A model with an endpoint address needs no API key, but an API key is sent if the key's
     variable is set.
     """
     if endpoint(model) is not None or model.litellm.startswith(BASELINE):

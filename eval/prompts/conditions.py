@@ -95,8 +95,8 @@ def given(prompt: str | None, system: Path | None, examples: int, confidence: bo
           ) -> Condition:  # fmt: skip
     """Return the condition that a command's options describe.
 
-    ``prompt`` is None for the wording of the benchmark's question bank, which has no name. Raises ``InputError`` if the
-    file ``system`` is empty or is not text.
+    ``prompt`` is the name of a wording; None for the wording of the benchmark's question bank. Raises ``InputError`` if
+    the file ``system`` is empty or is not text.
     """
     text = None
     if system is not None:

@@ -238,8 +238,8 @@ class Options:
         return Found(frozenset({self.names[name] if by_name and name else self.count}), end, True)
 
     def restated(self, line: str, end: int) -> int:
-        """Return the offset after the finding's name if it follows "yes" or "no", as in "no pleural effusion";
-        otherwise ``end``.
+        """Return the offset after the finding's name if the name follows ``end``, the offset after a "yes" or "no", as
+        in "no pleural effusion"; otherwise return ``end``.
         """
         repeated = _REPEATED.match(line, end)
         return repeated.end() if repeated and f" {repeated[1]}" in self.question else end

@@ -243,9 +243,10 @@ class _Maker:
     ) -> Verdicts:
         """Return, for each kind, whether the masks ``other`` and ``key_mask`` give the same answer; None for a tie.
 
-        ``other`` is a second reader's mask; ``has_boxes`` is True for boxes, which can answer the grid only. ``own``
-        has the benchmark's keys of the case, keyed by kind. ``are_own`` is True if ``key_mask`` is the benchmark's
-        mask; then the items made here must equal the benchmark's items.
+        ``other`` is a second reader's mask; ``has_boxes`` is True for boxes, which can answer the grid only. Items are
+        made from ``key_mask`` and answered by ``other``. ``own`` has the benchmark's keys of the case, keyed by kind.
+        ``are_own`` is True if ``key_mask`` is the benchmark's mask; an error is then raised if an item made here is not
+        the benchmark's.
         """
         found: Verdicts = {}
         if self.grid is not None and GRID_CELL in own:

@@ -22,8 +22,8 @@ Floats = npt.NDArray[np.floating]
 class Analysis(NamedTuple):
     """Mean of the readers' values, with standard error, degrees of freedom, 95 % interval and two-sided p.
 
-    A field is NaN if nothing varies. If several studies are analysed at once, each field is an array with one entry for
-    each study.
+    If the values vary neither between readers nor between patients, all fields but ``mean`` are NaN. If several studies
+    are analysed at once, each field is an array with one entry for each study.
     """
 
     mean: Floats

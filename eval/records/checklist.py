@@ -38,7 +38,9 @@ PREVALENCES = (0.01, 0.1, 0.3)
 
 
 class Entry(NamedTuple):
-    """Entry of a checklist: the item, its known facts, and its missing facts; None where there are no facts."""
+    """Entry of a reporting checklist: the point to be reported, its known facts and its missing facts (None without
+    any).
+    """
 
     item: str
     known: str | None
@@ -46,9 +48,9 @@ class Entry(NamedTuple):
 
 
 def mi_clear(graded: Graded) -> list[Entry]:
-    """Return the entries on MI-CLEAR-LLM's six items, in the order of the items.
+    """Return the entries on the six points of the checklist MI-CLEAR-LLM, in its order.
 
-    An item may have several entries. Runs that have the same facts share an entry.
+    A point may have several entries. Runs that have the same facts share an entry.
     """
     runs = [run for run in graded.runs if not run.about.get(ELSEWHERE)]
     made: list[Entry] = []

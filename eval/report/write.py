@@ -1,7 +1,7 @@
 """Files of a report: grades as Parquet, every table as CSV, Parquet, Markdown and LaTeX, and one JSON of all tables.
 
 Every file has a notice if its scores are from phantoms, from a part of the benchmark, or from models that were asked
-different items. Published figures appear only beside scores on real radiographs.
+different items. Scores that others published appear only beside scores on real radiographs.
 """
 
 from __future__ import annotations

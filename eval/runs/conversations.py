@@ -188,10 +188,10 @@ class ConversationWorker:
             self.stop(f"its endpoint refused each of the first {self._rejected} questions", MEND)
 
     async def settle(self) -> None:
-        """Log the turns that overflowed and are not logged yet.
+        """Log the turns that overflowed (their input was too long for the model) and are not logged yet.
 
-        If the model has answered a question, they are logged as overflows, and their conversations continue.
-        Otherwise they are logged as errors.
+        If the model has answered any question, they are logged as overflows, and their conversations continue.
+        Otherwise its server may be the cause, so they are logged as errors.
         """
         held, self._held_back = self._held_back, []
         for talk, turn in held:

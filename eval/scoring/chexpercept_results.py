@@ -48,7 +48,7 @@ _SAID = re.compile(r"answers?\s*(?:is|are)\s*[:\-]?\s*(\d[\d,\s]*)", re.IGNORECA
 class Imported(NamedTuple):
     """Model, protocol and counts of an import: turns, items not asked, differences, and empty replies to detection.
 
-    ``differences`` is the number of replies that the release's rule and chexqa's parser read differently.
+    ``differences`` is the number of replies that CheXpercept's published rule and chexqa's parser read differently.
     """
 
     model: str
@@ -205,7 +205,7 @@ def _graded(item: Item, reply: _Reply, right: tuple[int, ...]) -> tuple[str, tup
 
 
 def _published_numbers(text: str) -> list[int]:
-    """Return the numbers of a reply by the release's rule.
+    """Return the numbers of a reply by CheXpercept's published rule.
 
     The rule takes the numbers after "answer is". If these words are missing, it takes the numbers of a line that
     consists of numbers. If there is no such line, it takes all numbers.

@@ -4,7 +4,7 @@ A file has one JSON object per line. The object has an ``item_id`` and one of ``
 reply for the parser), ``place`` (coordinates in pixels of the item's picture) and ``refused``. Predictions that name a
 protocol form a run of this protocol; predictions without one form a run of the protocol ``predictions``. An item
 without a line counts as not asked. There is one exception: if the file answers no item of a task (perception, grid),
-all items of this task are left out.
+the run does not cover this task, and none of its items counts.
 """
 
 from __future__ import annotations

@@ -166,11 +166,12 @@ def drop_table(
     benchmarks: tuple[Benchmark, Benchmark], grades: tuple[pl.DataFrame, pl.DataFrame], pairs: Sequence[Pair],
     margin: float = FRESH_MARGIN,
 ) -> tuple[pl.DataFrame, dict[str, int]]:  # fmt: skip
-    """Return the table of drops, and the number of items left out, keyed by reason.
+    """Return the table of drops (score on the benchmark minus score on its fresh seed), and the number of items left
+    out, keyed by reason.
 
-    The table has a row for each pair of models and each kind, and a row for the mean of the kinds. Its columns are
-    :data:`SCHEMA`. ``benchmarks`` and ``grades`` each have two entries: the first is of the benchmark, the second of
-    its fresh seed.
+    The table has a row for each kind, and a row for the mean of the kinds, for each of ``pairs``: a model's names in
+    the two runs, and the protocol. Its columns are :data:`SCHEMA`. ``benchmarks`` and ``grades`` each have two entries:
+    the first is of the benchmark, the second of its fresh seed.
 
     p is one-sided: the labels of the two benchmarks are exchanged at random, patient by patient, and p is the share of
     exchanges whose drop is at least as large as the observed one. Holm's method corrects the p-values of all models and

@@ -138,7 +138,7 @@ def _by_level(keys: pl.DataFrame, estimates: Estimates) -> tuple[pl.DataFrame, E
 def drops(study: ScoredSample, numbers: LevelNumbers | None = None) -> pl.DataFrame:
     """Return a row for each pair of levels: the headline score of the earlier level minus that of the later level.
 
-    Columns: ``model, protocol, upper, lower, drop, unfinished``.
+    Columns: ``model, protocol, upper`` (the earlier level), ``lower`` (the later level), ``drop, unfinished``.
     """
     keys, means = (numbers or level_numbers(study))[0]["corrected"]
     place = {row: number for number, row in enumerate(keys.rows())}

@@ -88,9 +88,10 @@ def without_radiograph(study: ScoredSample) -> pl.DataFrame:
     """Return scores with and without the radiograph.
 
     Columns: ``model, protocol, without, score, with_image, without_image, difference, retained, unfinished``.
-    ``without``: ``blind`` or ``overlay only``. ``difference`` is the score with the radiograph minus the score without
-    it. ``retained`` is the score without the radiograph divided by the score with it; null if the score with the
-    radiograph is not above chance. Runs that asked different items are not compared.
+    ``without`` says what was shown instead of the radiograph: nothing (``blind``), or only what is drawn on it
+    (``overlay only``). ``difference`` is the score with the radiograph minus the score without it. ``retained`` is the
+    score without the radiograph divided by the score with it; null if the score with the radiograph is not above
+    chance. Runs that asked different items are not compared.
     """
     keys, scores = level_scores(study, study.rows, WHO)
     asked = item_sets(

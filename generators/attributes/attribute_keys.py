@@ -132,7 +132,7 @@ class Ground:
 
 
 def touched_sides(part: Part, lungs: Lungs) -> tuple[str, ...]:
-    """Return the sides of the lungs that share a pixel with a lesion part; the part counts as a part of these lungs."""
+    """Return the sides of the lungs that share a pixel with a lesion part; the part is assigned to these lungs."""
     return tuple(side for side in SIDES if (part.mask & lungs.side(side)[part.around]).any())
 
 

@@ -46,7 +46,7 @@ def outline_pixels(image: Image) -> Mask:
 
 
 def enclosed(line: Mask) -> Mask:
-    """Return the outlined mask: the line and the area it encloses, without holes."""
+    """Return the outlined mask: the line and the area that it encloses; outlined holes are not part of it."""
     contours, tree = cv2.findContours(line.astype(np.uint8), cv2.RETR_TREE, cv2.CHAIN_APPROX_NONE)
     depths = [_depth(tree[0], index) for index in range(len(contours))]
     filled = np.zeros(line.shape, np.uint8)

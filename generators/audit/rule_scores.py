@@ -3,8 +3,8 @@
 There are three classes of predictor. *Artefact*: the predictor can be right more often than chance only because of the
 way the benchmark was made; no artefact may beat chance. *Prior*: the predictor can be right because some answers are
 frequent in nature, or because a disease changes the whole radiograph. *Forced*: the published rules imply the answer.
-If the best of several rules (such as one for each rank, colour or direction) is reported, its p value and interval are
-corrected for the number of rules (Bonferroni).
+If the best of several rules (such as "choose the largest option" and "choose the second largest") is reported, its p
+value and interval are corrected for the number of rules (Bonferroni).
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ _RANKS = {2: ("smaller", "larger"), 4: ("smallest", "second smallest", "second l
 class Result:
     """One predictor's score on one kind of item.
 
-    ``rule`` describes the best of ``rules`` rules. ``answers`` is the number of answers that this rule gave, and
-    ``right`` the number of its right answers. ``chance`` is the share of right answers expected by chance. ``interval``
-    is the 95 % interval of the share of right answers. ``p`` is one-sided and corrected for the number of rules.
-    ``holm`` is ``p`` adjusted over all artefacts. ``detectable`` is the smallest share of right answers that this
-    test would detect as a leak with a power of 80 %; None if it is unknown, or if the test cannot detect any leak. If
-    ``answers`` is 0, nothing could be tested, and ``rule`` gives the reason.
+    ``rules`` is the number of rules tried, and ``rule`` describes the best one. ``answers`` is the number of answers
+    that this rule gave, and ``right`` the number of its right answers. ``chance`` is the share of right answers
+    expected by chance. ``interval`` is the 95 % interval of the share of right answers. ``p`` is one-sided and
+    corrected for the number of rules. ``holm`` is ``p`` adjusted over all artefacts. ``detectable`` is the smallest
+    share of right answers that this test would detect as a leak with a power of 80 %; None if it is unknown, or if the
+    test cannot detect any leak. If ``answers`` is 0, nothing could be tested, and ``rule`` gives the reason.
     """
 
     kind: str

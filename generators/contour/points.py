@@ -3,8 +3,8 @@
 Each of the other points is about as far from the outline as the deepest pixel of an edit that could have been made. Its
 position is chosen from many possible positions. Each point lies outside the outline with the same probability,
 independently of the other points, so the number of points on a side does not show where the true points are. On each
-side of the outline, the most and the least isolated point are true points equally often. So are the farthest and the
-nearest point.
+side of the outline, the most isolated point is a true point as often as the least isolated one, and the point farthest
+from the outline as often as the nearest one.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""The four pictures of the result for a small lesion: each picture revises the suboptimal mask at one place.
+"""The four pictures of the question on the result, for a small lesion: each picture revises the suboptimal mask at one
+place.
 
 On a small lesion the points of two edits would be too close together, so the suboptimal mask has one error. One picture
-undoes this error. Each of the other pictures changes the suboptimal mask at another place by an edit drawn on that
-mask, just as the error was drawn on the optimal mask. So each picture differs by one edit from the outline shown, and
-any of the four could be right.
+undoes this error. Each of the other pictures makes an edit at another place of the suboptimal mask; this edit is drawn
+in the same way as the error. So each picture differs by one edit from the outline shown, and any of the four could be
+right.
 """
 
 from __future__ import annotations

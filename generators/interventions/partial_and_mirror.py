@@ -36,8 +36,8 @@ class Asked:
 
 
 class PartialTarget(NamedTuple):
-    """Part of a lesion to be filled: its mask ``(H, W)`` and name, the mask of the remaining lesion, and each kind's
-    new key.
+    """Part of a lesion that an altered picture fills: the part's mask ``(H, W)`` and name, the mask of the remaining
+    lesion, and each kind's new key.
     """
 
     filled: Mask

@@ -187,7 +187,7 @@ def draw_lesion_free(
     def place(finding: str, asked: set[str]) -> bool:
         """Give the finding one more radiograph; return True if a radiograph was found.
 
-        The radiograph is unused, or is taken from another finding that can get a replacement.
+        The radiograph is unused, or is taken from another finding that can be given a different radiograph instead.
         """
         asked.add(finding)
         free = next((key for key in rows[finding] if not serves[key] and key not in holder), None)

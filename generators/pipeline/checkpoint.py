@@ -116,7 +116,8 @@ class Checkpoint:
     ) -> Record:  # fmt: skip
         """Write the benchmark's files, delete files that only the generation needs, and rename the folder to ``out``.
 
-        ``altered`` has the cases' records of interventions, made with ``fill``; None without interventions.
+        ``altered`` has each case's record of altered pictures, which ``fill`` filled; it is None if no picture was
+        altered.
         """
         extra: set[str] = set()
         if altered is not None:

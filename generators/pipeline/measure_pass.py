@@ -1,4 +1,5 @@
-"""First pass over a case, before its question path is drawn: it checks the case, measures masks, draws a contour plan.
+"""First pass over a case, before its question path is drawn: it checks the case, measures its masks, and chooses its
+outline's errors at random (the contour plan).
 
 The result is a :class:`~chexqa.generators.pipeline.survey.Survey`.
 """

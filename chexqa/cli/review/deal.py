@@ -135,7 +135,7 @@ def page_writer(wanted: bool, source_pixels: bool = False) -> Beside | None:
 
 
 def list_pages(out: Path, pages: Sequence[Written]) -> None:
-    """Print how pages are opened and, for each page, its file, its number of rows and the size of its source pixels."""
+    """Print how pages are opened and, for each page, its file, its number of rows and its MB of original pixels."""
     for page in pages:
         size = f", {page.source_bytes / 2**20:,.0f} MB of source pixels" if page.source_bytes else ""
         say(f"{out / page.file}: {plural(page.rows, 'row')}{size}")

@@ -102,7 +102,9 @@ class Verdict:
         return objects and self.reason is None and self.comment is None
 
     def after(self, old: Verdict) -> Verdict:
-        """Return this verdict with ``old``, the verdict that it replaces, added to its earlier entries."""
+        """Return a copy of this verdict that replaces ``old``: its earlier entries are those of ``old``, then ``old``
+        itself.
+        """
         answer = None if old.answer is None else list(old.answer)
         said: Record = {
             "verdict": old.verdict, "answer": answer, "reason": old.reason, "comment": old.comment,

@@ -21,7 +21,7 @@ from chexqa.review.sheets.source import answers_in
 
 
 class Waiting(NamedTuple):
-    """Reviewer whose second part is not written yet.
+    """Reviewer whose second part (the sheet with proposals) is not written yet, because blind rows are unanswered.
 
     - ``missing``: the number of blind rows without an answer.
     - ``rows``: the number of all blind rows.

@@ -59,10 +59,10 @@ def lungs_and_regions(lungs: Lungs, lesion: Mask | None) -> list[Layer]:
 
 
 def stored_layers(stored: Mapping[str, Any], where: str) -> list[Layer]:
-    """Return the layers of the masks in an answer key.
+    """Return the outlines of the masks in an answer key, as layers.
 
-    ``stored`` has the masks as run lengths of the working image, keyed by name. Raises ``InputError``, whose message
-    begins with ``where``, if the run lengths are damaged.
+    ``stored`` has the masks, run-length encoded at the size of the working image, keyed by name. Raises ``InputError``,
+    whose message begins with ``where``, if the run lengths are damaged.
     """
     found = {name: masks.from_rle(rle, f"{where}, mask '{name}'") for name, rle in stored.items() if rle is not None}
     lesion = found.get("lesion")

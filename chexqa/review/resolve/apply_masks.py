@@ -43,7 +43,7 @@ class Reviewed(NamedTuple):
     - ``unsigned``: ids of the cases whose redrawn mask a second reader must still approve.
     - ``changed``: ids of the cases whose verdicts do not count, because mask, lungs or radiograph have changed since
       the review.
-    - ``drawn``: records of the masks from ``mask_dir``.
+    - ``drawn``: records of the redrawn masks that were taken from the folder ``mask_dir``.
     """
 
     path: Path

@@ -118,7 +118,7 @@ def places_of_masks(cases: Iterable[Case]) -> dict[str, SheetPlace]:
 
 
 def compare(verdicts: Iterable[Verdict], places: Mapping[str, SheetPlace]) -> list[Agreement]:
-    """Return the agreement of reviewers on groups of units, for verdicts and for answers.
+    """Return how well reviewers agree in groups of units (:func:`units_of`), for verdicts and for answers.
 
     Verdicts are grouped in four ways: all units, by kind of question, by finding, and by both. Answers are grouped by
     kind, and by kind and finding. Groups in which no unit was rated by two reviewers are left out.

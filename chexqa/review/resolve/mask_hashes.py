@@ -52,7 +52,7 @@ class ManifestMasks:
     def is_same(self, verdict: Verdict, case_id: str) -> bool:
         """Return True if a verdict is on the case's current mask.
 
-        If the verdict has no hash, return True if it is on this manifest.
+        A verdict without the mask's hash counts if it was given on a sheet made from this manifest.
         """
         return verdict.benchmark == self.hash if verdict.seen is None else verdict.seen == self.seen(case_id)
 

@@ -61,7 +61,7 @@ def fitted(pixels: Pixels, room: tuple[int, int]) -> Pixels:
 
 
 def compose(row_id: str, thumbs: Sequence[Thumb], box: tuple[int, int]) -> tuple[bytes, tuple[int, int]]:
-    """Return a JPEG of the pictures below the row's id, and its ``(width, height)``; four pictures are two by two.
+    """Return a JPEG and its ``(width, height)``; it shows the row's id, and the pictures below (four are two by two).
 
     The JPEG fits into ``box``, unless the id needs more than one line.
     """
