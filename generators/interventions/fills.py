@@ -3,8 +3,9 @@
 ``inpaint`` continues the broad tone around the patch smoothly through the patch and copies ribs, vessels and noise from
 tissue without a finding (``textures``). It fades out in a band around the patch, since the halo of a lesion reaches
 beyond its outline. If the radiograph has no such tissue, ``inpaint`` adds noise with the amplitude and the spectrum of
-lung tissue beside the patch. ``mean`` uses the mean grey level of the rim around the patch. ``blur`` smooths the
-patch and its surroundings together, so a large lesion stays visible as a soft shadow; ``blur`` is there for comparison.
+lung tissue beside the patch, and beyond the lungs of the tissue there. ``mean`` uses the mean grey level of the rim
+around the patch. ``blur`` smooths the patch and its surroundings together, so a large lesion stays visible as a soft
+shadow; ``blur`` is there for comparison.
 """
 
 from __future__ import annotations
@@ -158,19 +159,23 @@ def _inpaint(
     sigma = max(1.0, _FINE / RIM * reach)
     around = grown(patch, reach)
     broad = pixels - texture
+    share: Floats | None = None
     if np.count_nonzero(around & near.tissue & ~patch) >= _LEAST_RIM and not near.lungs[around].all():
         # Outlines of lungs are not exact, and a pixel of the wall would be continued far into the lung.
         sure = cv2.erode(near.lungs.view(np.uint8), disc(0.6 * reach), borderValue=1).view(np.bool_)
         inside = _lung_tone(broad, patch, sure, tone)
         outside = _continued_beside(broad, patch, ~near.lungs)
-        share = cv2.GaussianBlur(near.lungs.astype(np.float32), (0, 0), 2 * sigma)
+        share = np.asarray(cv2.GaussianBlur(near.lungs.astype(np.float32), (0, 0), 2 * sigma), np.float32)
         smooth = np.asarray(share * inside + (1 - share) * outside, np.float32)
     else:
         smooth = _lung_tone(broad, patch, np.ones_like(patch), tone)
     if strength[patch].min() == 1:
         return np.asarray(smooth + texture, np.float32)
     fine = np.asarray(pixels - cv2.GaussianBlur(pixels, (0, 0), sigma), np.float32)
-    noise = _noise(fine, patch, near.tissue, reach, rng)
+    white = rng.standard_normal((fine.shape[0] + _SAMPLE, fine.shape[1] + _SAMPLE)).astype(np.float32)
+    noise = _noise(white, fine, patch, near.tissue, reach)
+    if share is not None:
+        noise = share * noise + (1 - share) * _noise(white, fine, patch, near.clean & ~near.lungs, reach)
     return np.asarray(smooth + texture + np.sqrt(1 - strength**2) * noise, np.float32)
 
 
@@ -220,14 +225,13 @@ def continued(pixels: Floats, patch: Mask) -> Floats:
     return np.asarray(made, np.float32)
 
 
-def _noise(fine: Floats, patch: Mask, tissue: Mask, reach: int, rng: np.random.Generator) -> Floats:
+def _noise(white: Floats, fine: Floats, patch: Mask, tissue: Mask, reach: int) -> Floats:
     """Return noise ``(H, W)`` with the spectrum and the amplitude that the fine detail has outside the patch.
 
-    Both are measured in lung tissue without a finding if there is enough of it. White noise is convolved with a kernel
-    that has the spectrum of a sample of this fine detail.
+    Both are measured in ``tissue``, pixels without a finding, if there are enough of them. ``white`` noise, larger than
+    the picture by the side of a sample, is convolved with a kernel that has the spectrum of a sample of this detail.
     """
     sample = _isotropic(_sample(fine, patch, tissue))
-    white = rng.standard_normal((fine.shape[0] + _SAMPLE, fine.shape[1] + _SAMPLE)).astype(np.float32)
     made = cv2.filter2D(white, -1, sample, borderType=cv2.BORDER_CONSTANT)
     made = made[_SAMPLE // 2 :, _SAMPLE // 2 :][: fine.shape[0], : fine.shape[1]]
     rim = grown(patch, 2 * reach) & ~grown(patch, 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cv2
 import numpy as np
 import pytest
 
@@ -58,6 +59,19 @@ def test_the_noise_of_an_inpainted_patch_is_that_of_the_tissue() -> None:
     inner = np.diff(made[108:132, 55:75].astype(float), axis=1).std()
     tissue = np.diff(image[160:190, 50:90].astype(float), axis=1).std()
     assert 0.6 < inner / tissue < 1.4
+
+
+def test_noise_of_a_patch_is_that_of_the_wall_on_the_wall_and_that_of_lung_in_the_lung() -> None:
+    lesion = disc_at(120, 104, 26)
+    grain = cv2.GaussianBlur(np.random.default_rng(3).normal(0, 1, (SIZE, SIZE)), (0, 0), 0.8)
+    image = np.clip(np.where(LUNGS, 80 + 16 * grain, 180 + 4 * grain) + 60 * lesion, 0, 255).astype(np.uint8)
+    near = Surroundings(LUNGS, ~grown(lesion, 5))
+    made = filled(image, lesion, "inpaint", near, np.random.default_rng(2))
+    for left, right in ((84, 102), (118, 126)):
+        inside, below = (
+            np.diff(one[:, left:right].astype(float), axis=0).std() for one in (made[108:132], image[170:210])
+        )
+        assert 0.6 < inside / below < 1.6
 
 
 def test_a_patch_beside_the_wall_continues_the_lung_in_the_lung() -> None:
