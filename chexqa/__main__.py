@@ -4,7 +4,9 @@ import sys
 
 
 def main() -> None:
-    """Import the command line and run it; Ctrl-C ends an import with the same line and exit code as a command."""
+    """Import the command line and run it; Ctrl-C during the import gives the same line and exit code as during a
+    command.
+    """
     try:
         from chexqa.cli import main as command_line
 

@@ -1,8 +1,8 @@
 """Error of a measured accuracy if some keys are false, before and after correction by an expert review.
 
 A simulated study has 400 patients with one item of each of five kinds, 2,000 items in all. 8 % of the keys are false.
-Experts review the 150 items of 30 patients. A wrong answer to an item whose key is false agrees with this key in half
-of the cases. ``--docs`` also writes the table into docs/readers.md. Run it with `python
+Experts review the 150 items of 30 patients. If a key is false, half of the answers that are truly wrong agree with it,
+and so count as right. ``--docs`` also writes the table into docs/readers.md. Run it with `python
 benchmarks/coverage/reviewed.py [STUDIES] [--docs]`; 5,000 studies take half a minute.
 """
 

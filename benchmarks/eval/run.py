@@ -192,7 +192,7 @@ def memory(short: bool) -> None:
 
 
 def peak(folder: Path) -> None:
-    """Run a benchmark in this process and print its peak memory in MiB."""
+    """Ask a simulated model a benchmark's questions in this process, and print the process's peak memory in MiB."""
     with mock(0.05) as model:
         ours(benchmark.load(folder), model, folder / "run", 32)
     # getrusage is not used: its peak includes that of the process that started this one.

@@ -2,7 +2,7 @@
 
 A fresh seed of a benchmark is a new benchmark with other questions on the same cases.
 ``python benchmarks/fresh_seeds/run.py [CASES] [SEEDS] [RUNS] [FIRST]`` draws phantoms, makes a benchmark of them, and
-makes SEEDS fresh seeds of the benchmark, the first of which is FIRST (1). It prints
+makes SEEDS fresh seeds of the benchmark, with the seeds FIRST (default 1), FIRST + 1, … It prints
 
 - the processor time of making a fresh seed, divided by that of the first generation: in all, and per picture;
 - for each of two memorisers, the number of fresh seeds on which the test finds that the memoriser's accuracy falls. The

@@ -206,7 +206,7 @@ class Try(NamedTuple):
 
 
 class Maker:
-    """The maker of the fuzzer's runs, limited to targets whose kind contains a word of ``only`` if it has words."""
+    """The maker of the fuzzer's runs, of targets whose kind contains a word of ``only`` (of all if it is empty)."""
 
     def __init__(self, corpus: Path, seed: int, port: int, only: tuple[str, ...], words: dict[str, str]) -> None:
         self._corpus, self._seed, self._port, self._words = corpus, seed, port, words

@@ -255,9 +255,9 @@ def correct(score: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 def exchanged(right: npt.NDArray[np.float64]) -> float:
     """Return the p-value of the hypothesis that the pictures of a pair cannot be told apart.
 
-    ``right`` has the shares of :func:`correct`. The p-value is the share of random exchanges of the two labels within
-    pairs that give a mean of ``right`` at least as high as the true labels give. The classifiers are not trained again,
-    since each pair is classified by a classifier that did not learn from it.
+    ``right`` has each pair's share of :func:`correct`. The two labels of random pairs are exchanged many times; the
+    p-value is the share of these times in which the mean of ``right`` is at least the observed one. The classifiers are
+    not trained again, since each pair is classified by a classifier that did not learn from it.
     """
     beyond = right - 0.5
     signs = np.random.default_rng(0).choice([-1.0, 1.0], (EXCHANGES, len(right)))

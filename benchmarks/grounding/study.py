@@ -77,7 +77,9 @@ def shown(row: dict[str, float | None], name: str) -> str:
 
 
 def without_pictures(patients: int, repeats: int) -> None:
-    """Simulate answers without a benchmark; print in how many studies the verdicts on all six models are right."""
+    """Simulate answers of six models without a benchmark; print in how many studies the verdict on each model is
+    right.
+    """
     right, wrong, held, of = 0, 0, Counter[str](), Counter[str]()
     for seed in range(1, repeats + 1):
         rows = planted_looks.table_of({model.name: model.rates for model in SIX}, patients, seed).to_dicts()

@@ -44,7 +44,9 @@ def now() -> np.ndarray:
 
 
 def main(pictures: int, rounds: int) -> None:
-    """Print the times of the bare passes and of the maps in each round, and the ratio of the best rounds."""
+    """Print the times of the model's forward passes alone and of the maps, in each round, and the ratio of the two
+    shortest.
+    """
     prompts = read_prompts(None)
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
@@ -73,7 +75,7 @@ def main(pictures: int, rounds: int) -> None:
     for place, clock in enumerate(("wall", "processor")):
         both = [[float(one[place]) for one in each] for each in (bare, ours)]
         told = [", ".join(f"{one:.1f}" for one in each) for each in both]
-        print(f"{clock} time: bare passes {told[0]} s; maps {told[1]} s; ratio of the best rounds "
+        print(f"{clock} time: forward passes alone {told[0]} s; maps {told[1]} s; ratio of the shortest times "
               f"{min(both[1]) / min(both[0]):.2f} (limit 1.3)")  # fmt: skip
 
 

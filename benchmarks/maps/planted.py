@@ -92,7 +92,7 @@ def digest(picture: Gray) -> str:
 def register(name: str, domain: Domain, skill: float, shift: float) -> None:
     @map_maker(name, domain)
     def planted(picture: Gray, finding: str) -> Made:
-        """Map with a peak on the lesion as often as planned: a software test."""
+        """Made-up map for tests of the software: its peak lies on the lesion with a known probability."""
         key = digest(picture)
         random, lesion = stream(0, name, key, finding), lesions().get((key, finding))
         if lesion is not None and random.random() < chance(skill, lesion.rank, lesion.lesions):

@@ -2,9 +2,9 @@
 
 The mistakes are listed in ``table.py``; they concern grading, statistics, parser, attributes, runner, heat maps,
 places, grounding, confidence, stress and the agreement of reviewers. Each mistake is put into a copy of the package,
-and the tests named for it run until one fails. A mistake that no test notices survives. Run it with ``make mutants`` or
-``python benchmarks/mutants/run.py [--only WORD] [--workers N]``; the exit code is the number of survivors. It takes
-about five minutes.
+and the tests that ``table.py`` lists for this mistake run until one fails. A mistake that no test notices survives. Run
+it with ``make mutants`` or ``python benchmarks/mutants/run.py [--only WORD] [--workers N]``; the exit code is the
+number of survivors. It takes about five minutes.
 """
 
 from __future__ import annotations
@@ -42,12 +42,14 @@ def installed(file: str) -> str:
 
 
 def check(mutant: Mutant) -> None:
-    """Raise ``SystemExit`` if the mistake's text does not occur exactly once in its file, or equals its replacement."""
+    """Raise ``SystemExit`` unless the text to be replaced occurs exactly once in its file and differs from the new
+    text.
+    """
     count = (ROOT / mutant.file).read_text(encoding="utf-8").count(mutant.old)
     if count != 1 or mutant.old == mutant.new:
         raise SystemExit(
-            f"{mutant.file}: {mutant.old!r} occurs {count} times, but a mistake's text must occur once and differ from "
-            "its replacement; correct benchmarks/mutants/table.py."
+            f"{mutant.file}: {mutant.old!r} occurs {count} times, but the text to be replaced must occur once and "
+            "differ from the new text; correct benchmarks/mutants/table.py."
         )
 
 

@@ -72,7 +72,7 @@ class Reader:
         self.page.wait_for_selector("body[data-ready]")
 
     def press(self, what: str, *keys: str) -> None:
-        """Press keys and count them for the purpose ``what``."""
+        """Press keys and count them under the name ``what``."""
         for key in keys:
             self.page.keyboard.press(key)
         self._keys[what] += len(keys)
@@ -80,8 +80,8 @@ class Reader:
     def work(self, folder: Path, said: dict[str, list[str]], what: str) -> None:
         """Judge every row of a page by pressing the keys that ``said`` has for the row's id.
 
-        The page is reloaded after some random rows, and the browser crashes after one. ``what`` is the purpose under
-        which the keys are counted.
+        The page is reloaded after some random rows, and the page's process is crashed on purpose after one row. The
+        pressed keys are counted under the name ``what``, such as ``blind``.
         """
         self.open(folder)
         rows = page_data(folder)["rows"]
@@ -108,7 +108,9 @@ class Reader:
         self.open(folder)
 
     def save(self, out: Path, close: bool = False) -> Path:
-        """Save the answers into the folder ``out`` and return the file; if ``close`` is True, close the part."""
+        """Save the answers into the folder ``out`` and return the file; if ``close`` is True, declare the part
+        finished.
+        """
         with self.page.expect_download() as download:
             if close:
                 self.page.click("#lock")

@@ -56,7 +56,7 @@ def must(*arguments: object) -> str:
 
 
 def timed(words: str, step: Callable[[], object]) -> None:
-    """Run a step and print the seconds it took after ``words``."""
+    """Run a step; print ``words``, followed by the seconds that the step took."""
     start = time.perf_counter()
     step()
     print(f"{words}: {time.perf_counter() - start:.0f} s", flush=True)

@@ -65,14 +65,14 @@ class Case:
 
     - ``mask``: the lesion's mask as :mod:`chexqa.imaging.mask_source` reads it; ``None`` if the finding is absent.
     - ``anatomy``: the other masks in the same form, keyed by structure.
-    - ``negative_kind``: ``None`` if the finding is present.
-    - ``mask_frame``: the picture that the masks were drawn on. ``reference``: the origin of the mask.
+    - ``negative_kind``: ``normal`` or ``other`` (another finding is present); ``None`` if the finding is present.
+    - ``mask_frame``: the picture that the masks were drawn on (see the schema). ``reference``: the origin of the mask.
     - ``review``: the result of a mask review, if there was one. ``review_seen``: the hash of the reviewed files.
     - ``pixel_spacing_mm``: the distances between neighbouring rows, and between neighbouring columns, of the source
       image.
     - ``redrawn``: who redrew the mask in a review, how much was changed, and who signed the new mask; ``None`` for an
       original mask.
-    - ``predicted``: the model behind each structure of the anatomy that no person drew.
+    - ``predicted``: the model that made the mask, keyed by structure, for masks that no person drew.
     """
 
     case_id: str

@@ -271,7 +271,7 @@ class _RegionEvidence(_PartsEvidence):
         return super().flags(margin) + (MOST_FILLED,) * bool(self.filled_most)
 
     def most_filled_lines(self) -> list[str]:
-        """Return one line for each region that counts although it is covered less than the threshold."""
+        """Return one line for each region below the threshold that is in the key as the most covered one."""
         return [
             f"the {place(name)} counts with only {percent(self.union.get(name, 0.0))}: no other place is covered more"
             for name in self.filled_most

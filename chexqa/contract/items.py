@@ -143,7 +143,9 @@ class Item:
 
     @property
     def image_paths(self) -> set[str]:
-        """The paths of all pictures of the item, including controls, layers and bases."""
+        """The paths of all pictures of the item, including those in ``control``, ``layer`` and ``base``
+        (:class:`Picture`).
+        """
         pictures = self.turn_images + self.alone_images
         paths = (path for one in pictures for path in (one.image, one.control, one.layer, one.base))
         return {path for path in paths if path is not None}

@@ -209,7 +209,7 @@ class Run:
 
 
 def origin(bench: Benchmark) -> Record:
-    """Return the fields of ``run.json`` that state the version of chexqa and the benchmark."""
+    """Return the fields of ``run.json`` that name the version of chexqa and the benchmark that was asked."""
     bank = bench.about["question_bank"]
     return {
         "schema_version": 1,

@@ -34,7 +34,7 @@ ATTRIBUTES = {
 
 
 class ReleaseKey(NamedTuple):
-    """Key of a case in the release, split into its finding and its pair id."""
+    """Id of a case in CheXpercept's files, split into the finding and the ``pair_id`` of these files."""
 
     finding: str
     pair_id: str

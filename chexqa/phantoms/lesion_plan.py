@@ -93,7 +93,9 @@ def between(rng: np.random.Generator, least: float, most: float) -> float:
 
 
 def place(canvas: Canvas, side: int, y: float, share: float) -> float:
-    """Return the x (body units) of a point at height ``y`` (fraction): ``share`` 0 is the hilum, 1 the chest wall."""
+    """Return the x (body units) of the point that lies, at the height ``y`` (fraction of the lung's height), ``share``
+    of the way from the hilum (0) to the chest wall (1).
+    """
     wall = wall_at(canvas.patient, side, y * canvas.patient.lung_height)
     return side * (0.22 + share * (wall - 0.22))
 

@@ -39,8 +39,8 @@ class Widening:
     """Widening of the mediastinum.
 
     - ``right``, ``left``: the largest widening on each side, in body units.
-    - ``centre``: the height (fraction) at which the widening is largest.
-    - ``reach``: the extent of the widening upwards and downwards from the centre (fraction).
+    - ``centre``: the height at which the widening is largest, as a fraction of the lung's height.
+    - ``reach``: the extent of the widening upwards and downwards from the centre, as the same fraction.
     - ``waves``: the unevenness of the border.
     """
 

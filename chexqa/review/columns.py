@@ -142,7 +142,7 @@ def problem_title(number: int) -> str:
 
 
 def problem_number(titles: Iterable[str]) -> int:
-    """Return the number in the title of a tab's problem column; 0 if the tab has no problem column."""
+    """Return N if a tab has a column titled ``problem N``, the largest N of several; 0 if it has none."""
     found = [_PROBLEM_TITLE.fullmatch(title) for title in titles]
     return max((int(one[1]) for one in found if one), default=0)
 

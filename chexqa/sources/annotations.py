@@ -91,7 +91,7 @@ class Labels:
         return name
 
     def remark(self, outcome: Outcome) -> None:
-        """Add a remark on each unknown label to the outcome."""
+        """Add to the outcome a remark on each label that is not known."""
         for label, tally in self._unknown.items():
             tally.remark(outcome.remarks, "annotation", f"not used: give {self._option} '{label}=finding' to use them")
 

@@ -53,7 +53,8 @@ def check(order: RunConfig) -> None:
 def run(
     order: RunConfig, folder: Path, poll_s: float = POLL_S, watch: Watch = lambda progress: None
 ) -> list[ModelProgress]:
-    """Send every round and wait for its results until no request is open; return each model's progress.
+    """Send the requests of a round, wait for their results, and repeat this until no request is open; return each
+    model's progress.
 
     A question that ends in an error is not asked again by the same call. Raises ``UnfinishedError`` for a batch that
     its endpoint rejects, and after several rounds in a row without any result.

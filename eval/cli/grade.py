@@ -108,11 +108,11 @@ def grade(
 ) -> None:
     """Grade runs of one benchmark and print accuracy level by level, beside the grid hit rate.
 
-    --table prints every other table of a report: accuracy, states of answers, depth, stages, kinds, grid, costs and
-    more. Protocols are shown one below the other; models that were asked different items are shown in groups. A RUN may
-    be a .jsonl file of predictions made elsewhere (each line: item_id, and one of answer, text and refused); if all are
-    such files, --benchmark is needed. The 95 % intervals are over patients. With --reread, --out also writes
-    reread.csv, which lists the replies that are now read differently. Logs stay as they are.
+    --table prints any other table of a report: accuracy, states of answers, depth, stages, kinds, grid, costs and more.
+    Protocols are shown one below the other; models that were asked different items are shown in groups. A RUN may be a
+    .jsonl file of predictions made elsewhere (each line: item_id, and one of answer, text and refused); if all are such
+    files, --benchmark is needed. The 95 % intervals are over patients. With --reread, --out also writes reread.csv,
+    which lists the replies that are now read differently. Logs stay as they are.
     """
     if out is not None:
         reports.check_place(out)

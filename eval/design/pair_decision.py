@@ -36,8 +36,8 @@ class StoppingRule:
 
     - ``on``: the score: a level of questions, the mean of levels (``mean``) or the grid task (``grid``).
     - ``alpha``: the largest probability of a decision between models that are equal.
-    - ``target``: the patients whose mean is estimated: all similar patients (``population``), or only the benchmark's
-      own (``benchmark``).
+    - ``target``: the patients whose mean score is estimated: the population that the benchmark's patients come from
+      (``population``), or only the benchmark's patients (``benchmark``).
     """
 
     models: tuple[str, str]
@@ -65,7 +65,7 @@ class StoppingRule:
 class Decision:
     """The state of a stopping rule after some patients are counted, with the confidence interval of the difference.
 
-    - ``patients``: how many patients are counted, out of ``of`` patients in all.
+    - ``patients``: the number of patients counted so far; ``of``: the number of all patients.
     - ``cases``: the ids of the counted patients' cases.
     - ``decided``: True if the interval excludes zero.
     """
@@ -135,7 +135,7 @@ class PairTally:
         return self.of * max(sum(weights.values()) for weights in self._weights.values())
 
     def place(self, item_id: str) -> int:
-        """Return the index (from 0) of an item's patient in the order of counting."""
+        """Return the index (from 0) of an item's patient in the order in which patients are counted."""
         return self._place[self._patient[item_id]]
 
     def take(self, turns: Iterable[Turn]) -> None:

@@ -19,15 +19,16 @@ name           items that pass
 ``path``       items of cases on this path, such as ``revision_free``
 ``condition``  ``original``, the name of an altered picture's condition, such as ``target``, or a way of stressing an
                item, such as ``noise-3``
-``flag``       items with this flag of the key, such as ``contested``, or with this reason why they are not asked with
-               an altered picture
+``flag``       items with this flag of the key, such as ``contested``, or with this text, which names an altered picture
+               with which the item is not asked and the reason
 ``right``      items that this model has right
 ``wrong``      items that this model was asked and did not answer right
 ``model``      items that this model was asked; ``state``, ``said``, ``confidence`` and ``models`` then count
                only its answers
 ``protocol``   items that were asked with this protocol; all names then count only its answers
 ``state``      items with an answer of this state: ``correct``, ``wrong``, ``refused``, …, or ``not_correct``; for
-               stressed items and target pictures ``changed`` or ``kept``
+               stressed items, and pictures whose lesion is filled, ``changed`` or ``kept``: the answer differs from
+               the answer to the original, or not
 ``key``        items whose key names the option of this number (for the grid: the cell)
 ``said``       items with an answer that names the option of this number
 ``confidence`` items with an answer of this stated confidence: ``70`` means from 70 to below 80 %, ``90`` from 90 to

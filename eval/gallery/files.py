@@ -42,7 +42,7 @@ SCRIPTS = ("data.js", "replies.js", "list.js", "item.js", "main.js")
 def files(graded: Graded, background: Background | None = None) -> Iterator[tuple[str, bytes]]:
     """Yield the gallery's page and every script, each as a pair: its path in the report's folder, and its content.
 
-    The worker processes of ``background`` begin at once if there are many pictures.
+    If there are many pictures, the worker processes of ``background`` start when this function is called.
     """
     layout = _Layout(graded)
     helpers = background if background and len(layout.numbers) >= MANY_PICTURES else Background(1)

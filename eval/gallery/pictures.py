@@ -17,7 +17,7 @@ _RADIOGRAPH = "radiograph"
 
 
 def numbered(entries: Entries) -> dict[str, int]:
-    """Return the number of each picture that is shown, in the order of the cases."""
+    """Number the pictures that are shown, from 0 in the order of the cases; return the numbers, keyed by picture."""
     found: dict[str, int] = {}
     for entry in entries.flat():
         for image in shown(entry):

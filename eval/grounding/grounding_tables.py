@@ -100,8 +100,8 @@ def _coverage(own: pl.DataFrame, cases: pl.DataFrame) -> pl.DataFrame:
 
 
 def grounding_findings(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each model, protocol and finding with altered pictures: shares of changed answers, and net
-    grounding.
+    """Return a row for each model, protocol and finding with altered pictures: shares of changed answers, and their
+    difference (net grounding).
     """
     cases = triples(answer_pairs(study))
     net: NetGrounding = net_grounding(study.sample, cases)

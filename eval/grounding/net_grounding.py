@@ -2,7 +2,7 @@
 filled in.
 
 A model that answers at random changes its answer equally often wherever lung is filled in. Its net grounding is
-therefore 0, even if it prefers one answer. A model that answers at random can pass the published measures.
+therefore 0, even if it prefers one answer. By the published measures, such a model can look grounded.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _SAME = (*WHO, "repeat", "rotation", "item_id")
 def triples(pairs: pl.DataFrame) -> pl.DataFrame:
     """Return a row for each item that was answered with the original picture and with two altered pictures.
 
-    The lesion is filled in for the picture ``target``, another part of the lung for the picture ``irrelevant``. The
-    columns ``target`` and ``irrelevant`` (bool) are True if the answer to this picture differs from the answer to the
-    original.
+    In the picture ``target`` the lesion is filled; in the picture ``irrelevant`` another part of the lung is filled.
+    The columns ``target`` and ``irrelevant`` (bool) are True if the answer to this picture differs from the answer to
+    the original.
     """
     changed = pairs.with_columns((pl.col("first") != pl.col("second")).alias("changed"))
     target, irrelevant = (

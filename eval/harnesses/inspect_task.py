@@ -73,7 +73,8 @@ def benchmark(
 ) -> Task:
     """Ask the questions of the benchmark in ``folder``; the other arguments are the options of ``chexqa eval``.
 
-    If the key is withheld, nothing is scored. After the import, ``chexqa grade`` scores the log with the key.
+    If the key is withheld, nothing is scored; import the log with ``chexqa import inspect``, and ``chexqa grade``
+    scores it with the key.
     """
     bench = benchmarks.load(Path(folder))
     _check_credentialed(bench, allow_remote_credentialed)

@@ -4,12 +4,12 @@ is undefined.
 Conventions:
 
 * a map is resized to the mask bilinearly (corners not aligned), as CheXlocalize does, and scaled to 0 … 1;
-* if several pixels have the maximum (within a millionth of the map's range), the score is the share of these pixels
-  that are hits, which is the expected score of a pixel drawn at random from them;
+* if several pixels have the maximum (within a millionth of the map's range), the pointing game and the grid cell are
+  scored by the share of these pixels that are hits, which is the expected score of a pixel drawn at random from them;
 * for the overlap at many thresholds (the sweep) and at Otsu's threshold, values are rounded down to steps of 1/65280 of
   the map's range;
-* AUC compares pixels by their steps, but pixels of the same step by their values if many pixels have this step; at most
-  1 in 10,000 of all pairs counts as tied although the values differ, so the error of AUC is at most 0.00005;
+* AUC compares pixels by these steps, and pixels of a step that holds many pairs by their values; at most 1 in 10,000
+  of all pairs then counts as tied although the values differ, so the error of AUC is at most 0.00005;
 * a constant map has its maximum everywhere; it has no segmentation (IoU and Dice 0), AUC 0.5 and CNR 0;
 * a map with a value that is not finite counts as a constant map;
 * a mask of the whole picture has no outside, so AUC and CNR are ``None``; an empty mask is not graded.
@@ -213,10 +213,11 @@ def pixel_auc(values: Floats, mask: Mask, counted: Levels | None = None) -> floa
     """Return the area under the ROC curve over pixels (Mann and Whitney's statistic divided by its maximum).
 
     The area is the probability that a pixel inside the mask has a larger value than a pixel outside; a tie counts as
-    half. Pixels are compared by their steps (``counted``, from :func:`levels`), and pixels of the same step count as
-    tied. In the steps with the most pairs, pixels are compared by their values instead. Therefore at most the share
-    :data:`UNRESOLVED` of all pairs counts as tied although the values differ, and the error of the area is at most half
-    of this share. Return ``None`` if all pixels are inside, or all outside.
+    half. To save time, pixels are compared by the steps of their values (``counted``, from :func:`levels`). In the
+    steps that hold the most pairs of an inside and an outside pixel, pixels are compared by their values; in the other
+    steps they count as tied. At most the share :data:`UNRESOLVED` of all pairs is tied in this way although the values
+    differ, so the error of the area is at most half of this share. Return ``None`` if all pixels are inside, or all
+    outside.
 
     >>> pixel_auc(np.array([0.9, 0.4, 0.4, 0.1]), np.array([True, True, False, False]))
     0.875

@@ -47,7 +47,7 @@ class Fit:
 
     @property
     def is_stretched(self) -> bool:
-        """Return True if the input shows the complete radiograph and nothing else."""
+        """Return True if the radiograph is stretched to fill the input, without a crop and without padding."""
         return self.resized == self.side and self.offset == (0, 0)
 
     def undo(self, values: npt.NDArray[Any]) -> Floats:

@@ -1,4 +1,4 @@
-"""Maps of classifiers: Grad-CAM of a finding's output of a DenseNet or ResNet, as in CheXlocalize.
+"""Maps of classifiers: Grad-CAM of the output for a finding, in a DenseNet or ResNet, as in CheXlocalize.
 
 The folder has ``map_model.json`` (``image``, ``labels``) and the state dict of a torchvision network. torchxrayvision's
 DenseNet has the same keys; its pictures have one channel with values from -1024 to 1024.

@@ -27,7 +27,7 @@ PICTURE = Picture("radiograph", "check.png")
 
 @dataclass(frozen=True)
 class Check:
-    """Result of a check.
+    """Result of a check, in which a model is asked which half of a picture is white.
 
     ``works`` is True if the reply has text. ``readable`` is True if the reply names a half, and ``right`` is True if it
     names the white half.

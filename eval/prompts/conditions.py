@@ -49,9 +49,10 @@ class Condition:
 
     @property
     def wording(self) -> str | None:
-        """Return the wording's name for tables; return None for the wording of the benchmark's question bank.
+        """Return the wording's name for tables; None for the wording of the benchmark's question bank without a system
+        text.
 
-        A system text adds :attr:`system_mark` to the name.
+        If there is a system text, the name contains its :attr:`system_mark`.
         """
         system = self.system and f"system {self.system_mark}"
         return ", ".join(filter(None, (self.prompt, system))) or None

@@ -55,7 +55,7 @@ def all_of(options: Options, line: str) -> Numbers | None:
 
 
 def there_is(options: Options, line: str) -> Numbers | None:
-    """Return "yes" if the reply is one sentence that says that the finding is present: "there is a small effusion"."""
+    """Return the option "yes" if the reply is one sentence like "there is a small effusion"; otherwise None."""
     asked = _IS_THERE.match(options.question) if options.is_binary else None
     said = _THERE_IS.fullmatch(line) if asked and len(line) <= _SENTENCE else None
     return frozenset({options.names["yes"]}) if asked and said and said[1] == asked[1] else None

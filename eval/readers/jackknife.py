@@ -1,9 +1,9 @@
 """Jackknife values of a report's scores: each score over all patients, and again with each single patient left out.
 
-A score is a mean over cells of items. Most kinds of question are one cell. A yes/no kind has a cell for each finding
-and key (yes, no), and the grid has a cell for each finding. Scores are computed as in
-:mod:`chexqa.eval.tables.model_pairs`. If all items of a cell are from the left-out patient, the mean is over the other
-cells; a yes/no kind then loses both cells of the finding.
+A score is a mean over groups of items. Most kinds of question are one group. A yes/no kind has a group for each finding
+and key (yes, no), and the grid task has a group for each finding. Scores are computed as in
+:mod:`chexqa.eval.tables.model_pairs`. If all items of a group are from the left-out patient, the mean is over the other
+groups; a yes/no kind then loses both groups of the finding.
 """
 
 from __future__ import annotations

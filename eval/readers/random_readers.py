@@ -37,8 +37,8 @@ def random_readers(study: ScoredSample) -> pl.DataFrame:
 
     Columns: ``protocol, score, model, readers, patients, difference`` (the model minus the mean of the readers) with
     its interval, ``df, p, p_holm, differ``. A row needs three readers, :data:`LEAST_CLUSTERS` patients and a model
-    without unfinished items. A test needs five readers. Holm's method corrects the tests of all models except
-    baselines, on the levels and their mean.
+    without unfinished items. A test needs five readers. Holm's method corrects one family of tests: those of all models
+    except baselines, on all levels and on the mean of the levels.
     """
     known = study.completeness.filter((pl.col("unfinished") == 0) & pl.col("known"))
     rows: list[dict[str, Any]] = []
@@ -94,7 +94,9 @@ def _row(gaps: Sequence[Floats], read: npt.NDArray[np.intp]) -> dict[str, Any]:
 
 
 def _corrected(table: pl.DataFrame) -> pl.DataFrame:
-    """Return the table with p-values corrected by Holm's method over all models, on the levels and their mean."""
+    """Return the table with p-values that are corrected by Holm's method over all models, levels and the mean of
+    levels.
+    """
     inside = table["p"].is_not_null() & (table["score"] != GRID) & ~table["model"].str.starts_with("baseline/")
     adjusted = np.full(table.height, np.nan)
     adjusted[inside.to_numpy()] = holm(table["p"].to_numpy()[inside.to_numpy()])

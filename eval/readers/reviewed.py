@@ -31,9 +31,9 @@ COLUMNS: dict[str, Any] = {
 def load(folder: Path, benchmark: Benchmark) -> pl.DataFrame:
     """Return a row with the columns :data:`COLUMNS` for each item that reviewers answered before they saw the proposal.
 
-    ``folder`` holds ``review.json`` and ``verdicts.jsonl``. The column ``reviewed`` has the answer that counts. Raise
-    ``InputError`` for a review of another benchmark, items that are not a random sample, too few items, or too many
-    items without a settled answer.
+    ``folder`` holds ``review.json`` and ``verdicts.jsonl``. The column ``reviewed`` has the answer that the reviewers
+    settled on. Raise ``InputError`` for a review of another benchmark, items that are not a random sample, too few
+    items, or too many items without a settled answer.
     """
     batch = load_batch(folder)
     if batch.hash != benchmark.hash:

@@ -21,9 +21,10 @@ def answer_logprob(item: Item, parsed: tuple[int, ...] | None, tokens: Tokens | 
     """Return the natural logarithm of the probability of the answer's tokens: the sum of their log-probabilities.
 
     ``parsed`` is the answer that the parser read from the whole reply. ``tokens`` has each token of the reply with its
-    log-probability. The answer's text is the shortest part of a line from which the parser reads the same answer. It is
-    searched from the last line upwards: the end of the line is cut off first, then the words before the answer. Lines
-    that state a confidence are skipped. Return None if no line gives this answer, and for questions on places.
+    log-probability. The answer's text is the shortest part of a line from which the parser reads the same answer. Lines
+    are tried from the last one upwards; in a line, first the words after the answer are cut off, then the words before
+    it. Lines that state a confidence are skipped. Return None if no line gives this answer, and for questions on
+    places.
     """
     if not parsed or not tokens or item.form.is_place:
         return None

@@ -218,7 +218,7 @@ def image_tokens(rule: Mapping[str, Any] | None, size: Size) -> int:
       first scaled down.
     - ``tiles``: the squares of a grid are counted, plus one for the whole picture if the grid has several squares. The
       grid has at most ``limit`` squares and the aspect ratio nearest to the picture's. Among equally near grids, a
-      larger grid is taken if the picture has more than half of that grid's pixels.
+      larger grid is taken if the picture has more than half as many pixels as the grid's squares together.
     """
     if rule is None:
         return 0

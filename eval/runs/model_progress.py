@@ -65,8 +65,8 @@ class ModelProgress:
     ``stopped`` says why no more questions are asked, and ``then`` says what the user can do about it.
     ``error`` is the text of the last error, overflow or refusal that has a text.
     ``pending`` counts the requests in batches that have no result yet.
-    ``run_conditions`` names the run's conditions if this command leaves some out, and ``open_there`` counts the open
-    turns of those left out.
+    ``run_conditions`` names the conditions of the run (such as ``original`` and ``target``) if this command leaves some
+    out, and ``open_there`` counts the open turns in the conditions left out.
     ``answerers`` has the names of the models that answered, as the server reports the names.
     ``decision`` is the result of the stopping rule that ended the run.
     """

@@ -130,7 +130,9 @@ def run(order: RunConfig, watch: Watch = lambda progress: None) -> list[ModelPro
 
 
 def count_left_out(order: RunConfig, rows: Sequence[ModelProgress]) -> None:
-    """Set, in each model's progress, the number of open turns of the run's conditions that this command leaves out."""
+    """Set, in each model's progress, how many turns of the run are open but not asked by this command, because it
+    leaves out their conditions (such as altered pictures).
+    """
     held = asked_conditions(read_about(order.folder)) if rows else []
     others = [name for name in held if name not in order.interventions]
     if not others:

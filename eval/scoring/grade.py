@@ -87,7 +87,8 @@ class Graded:
       (``chexqa.eval.scoring.rereading.COLUMNS``); None if the stored readings were used.
     - ``on``: the run (a reader study or a run named by the user) to whose cases the grades are limited; None for all.
     - ``reviewed``: the sample of reviewed items (``chexqa.eval.readers.reviewed.COLUMNS``), or None.
-    - ``second``: the answers by a second reader's masks (``chexqa.eval.readers.second_reader.COLUMNS``), or None.
+    - ``second``: whether a second reader's masks give the same answers (``chexqa.eval.readers.second_reader.COLUMNS``),
+      or None.
     - ``fresh``: the drop of each model from the benchmark to a fresh seed of it
       (``chexqa.eval.tables.fresh_seeds.MODEL_DROPS``); None if no run on a fresh seed was given.
     - ``margin``: models are called alike if their scores differ by less than this fraction.

@@ -67,10 +67,10 @@ def contrast(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask |
 
 
 def window(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask | None) -> Gray:
-    """Return the picture in a narrower window, the centre of which is too dark or too bright.
+    """Return the picture in a window that is too narrow, and whose centre is too dark or too bright.
 
-    The window is widened until it includes the grey levels of the lungs, except for a small share of them. If the lungs
-    are unknown, the grey levels of the picture's middle are used.
+    The window leaves out at most a small share of the lungs' grey levels. If the lungs are unknown, the grey levels of
+    the picture's middle are used.
     """
     width, shift = _WINDOW[severity - 1]
     low, high = np.percentile(image, (2, 98))

@@ -140,7 +140,7 @@ def stressed_items(benchmark: Benchmark, items: Sequence[Item], kinds: Sequence[
     """Return the stressed versions of items, as :func:`chexqa.eval.stress.cells.stressed` makes them; their pictures
     are still the originals.
 
-    Wordings that a reviewer found not equal in meaning are left out.
+    Wordings that, according to a reviewer, change a question's meaning are left out.
     """
     pictures = StressedPictures(benchmark)
     lungs = {case_id: pictures.has_lungs(case_id) for case_id in {item.case_id for item in items}}

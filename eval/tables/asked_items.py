@@ -96,8 +96,8 @@ def by_items(graded: Graded) -> list[Graded]:
 
     The group with the most items comes first; groups of baselines alone come last.
 
-    The same model under another protocol counts as another model. Models are compared within each task: a model that
-    was asked one task only is grouped with models that were asked the same items of this task.
+    The same model under another protocol counts as another model. Models are compared within each task (perception,
+    grid): a model that was asked one task only is grouped with models that were asked the same items of this task.
     """
     asked: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
     rows = graded.grades.select(*WHO, "item_id", _TASK)

@@ -134,10 +134,11 @@ def model_drops(graded: Graded, fresh: Graded, margin: float = FRESH_MARGIN) -> 
 
 
 def drops_to(folders: Sequence[Path], graded: Graded, reread: bool = False) -> pl.DataFrame:
-    """Return the drops (:func:`model_drops`) from the graded runs to the runs on a fresh seed in ``folders``.
+    """Return the drops (:func:`model_drops`) from the graded runs to the runs in ``folders``, which are on a fresh
+    seed.
 
-    Raises ``InputError`` if ``folders`` has runs of another benchmark, or if no model in ``folders`` was graded under
-    the same protocol.
+    Raises ``InputError`` if the runs in ``folders`` are not on a fresh seed of the graded runs' benchmark, or if no
+    model in ``folders`` was graded under the same protocol.
     """
     for folder in folders:
         if folder.is_file():

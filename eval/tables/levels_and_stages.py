@@ -1,7 +1,7 @@
-"""Tables of levels, differences between levels, kinds, stages, depth and yes/no decisions, made from grades.
+"""Tables made from grades: levels, drops from level to level, kinds, stages, depth and yes/no decisions.
 
 A level is a group of kinds of question. A stage is a step of the question path (the sequence of questions that a case
-gets). Depth is the number of stages passed in a row.
+gets). Depth is the number of consecutive stages passed.
 
 A table's function takes a :class:`chexqa.eval.scoring.sample.ScoredSample`. It returns a data frame with a row for each
 model, protocol and group. A number ``x`` has its 95 % interval in the columns ``x_low`` and ``x_high``. Shares are

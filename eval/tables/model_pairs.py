@@ -114,11 +114,11 @@ _SCORED = ["model", "protocol", "item_id", "score", "part", "stratum", "cluster"
 
 
 def score_rows(study: ScoredSample) -> pl.DataFrame:
-    """Return the rows with three more columns: ``score``, ``part`` (component of the score) and ``stratum`` (of the
+    """Return the rows with three more columns: ``score``, ``part`` (component of the score) and ``stratum`` (in this
     component).
 
     The components of a level are its kinds of question; :func:`chexqa.eval.scoring.sample.strata` makes their strata.
-    The components of the grid's hit rate are findings. Only levels are corrected for chance.
+    The components of the score ``grid`` (the hit rate) are findings. Only levels are corrected for chance.
     """
     names = [*WHO, "item_id", "level", "kind", "finding", "scored", "cluster", YES, WEIGHT, RIGHT, CHANCE]
     level = strata(compared(study, names).filter(pl.col("scored")), WHO).with_columns(
@@ -285,7 +285,7 @@ def exchanges(matrix: ScoreMatrix, domains: Mapping[str, str]) -> list[float]:
     """Return p of a permutation test of medical against general models, for each score.
 
     The test exchanges the models' labels, medical and general. It asks whether the two sorts differ more than two
-    random groups of the same models. The sign-flip test asks something else: whether the models would also differ on
+    random groups of the same models. The tables' sign-flip test asks instead whether the models would also differ on
     other patients. All exchanges are enumerated if there are at most :data:`EXCHANGES`; if there are more, exchanges
     are drawn at random.
     """

@@ -1,6 +1,6 @@
 """Numbers as text, and tables as Markdown and LaTeX in the layout of papers, with one row per model.
 
-The notice on phantoms is included in Markdown and in LaTeX.
+A notice (such as that the results are from phantoms) is part of the table in Markdown and in LaTeX.
 """
 
 from __future__ import annotations

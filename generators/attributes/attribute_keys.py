@@ -38,9 +38,9 @@ class AttributeRules:
 
     Areas are divided by the square of the picture's longer side, and distances by this side.
 
-    - ``involved_share``: the share of a region that must be covered for the region to count as involved: by one
-      component or, with the rule ``union``, by the whole lesion.
-    - ``clear_distance``: the least distance of a lesion from a region that is clearly free (rule ``union``).
+    - ``involved_share``: the share of a region that one component (with the rule ``union``: the whole lesion) must
+      cover for the region to count as involved.
+    - ``clear_distance``: a region is clearly free if the lesion is at least this far away (rule ``union``).
     - ``lung_share``: the share of a lung that a component (or the lesion) must cover to count for severity and
       comparison.
     - ``severity_cuts``: covered shares of a lung that separate the grades of severity.
@@ -118,7 +118,7 @@ class Ground:
 
     @classmethod
     def of(cls, lungs: Lungs) -> Ground:
-        """Return the object for two lungs ``(H, W)``, to which the touching lesion parts have already been added."""
+        """Return the ground of two lungs ``(H, W)``, whose masks must include the lesion parts that touch them."""
         lines = frames(lungs)
         sizes: dict[str, int] = {}
         pixels: dict[str, int] = {}
@@ -189,8 +189,8 @@ class Judgement:
     """Regions and lungs that a recipe's rule counts as affected, with the measures of the case.
 
     - ``involved``: the affected regions in the order of ``REGIONS``.
-    - ``filled_most``: regions that are involved only because a component covers them more than any other region. This
-      component covers less than the threshold share of every region.
+    - ``filled_most``: regions that are involved although they are below the threshold share: a component that reaches
+      the threshold in no region counts in the region of which it covers the largest share.
     - ``lung_area``: the number of covered pixels of each given lung, keyed by side.
     - ``lung_share``: the covered share of each given lung, keyed by side.
     """

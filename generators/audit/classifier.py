@@ -58,7 +58,9 @@ def installed() -> bool:
 
 
 def score_all(features: Features) -> list[Result]:
-    """Return the classifier's score on each kind of question whose pictures or options are drawn at random."""
+    """Train classifiers on the features; return the score on each kind of question with pictures or options chosen at
+    random.
+    """
     results = []
     for kind in ("contour_evaluation", *POINT_KINDS, "revision_result"):
         if not features.rows[kind]:

@@ -61,14 +61,13 @@ def mass_of_hits(contests: Iterable[HypergeometricTrial]) -> Mass:
 
 
 def detectable_hits(mass: Mass, level: float, power: float = POWER) -> float | None:
-    """Return the expected number of hits for the smallest leak that can be detected.
+    """Return the expected number of hits for the smallest leak that a test at ``level`` finds with probability
+    ``power``.
 
-    This is the smallest leak that a test at ``level`` finds with probability ``power``.
-
-    ``mass`` is the distribution of the hits by chance. A leak is a factor, equal in all contests, that multiplies the
-    odds of picking a right candidate. The hits then follow Fisher's noncentral hypergeometric distribution: the
-    distribution by chance, tilted exponentially. Returns None if even the largest number of hits would not be
-    significant.
+    ``mass`` is the distribution of the hits by chance. A leak of a given size is modelled as a factor, equal in all
+    contests, on the odds of picking a right candidate. The hits then follow Fisher's noncentral hypergeometric
+    distribution: the distribution by chance, tilted exponentially. Returns None if even the largest number of hits
+    would not be significant.
     """
     tails = np.minimum(1.0, mass[::-1].cumsum()[::-1])
     significant = np.flatnonzero(tails <= level)
@@ -107,7 +106,9 @@ class BinaryScore(NamedTuple):
 
     @classmethod
     def of(cls, contests: Sequence[HypergeometricTrial]) -> BinaryScore:
-        """Return the score of the given contests; a right yes and a right no both count as right answers."""
+        """Return the numbers of answers and of right answers in the given contests; a right yes and a right no both
+        count.
+        """
         # Each hit adds a right yes, and also a right no: one wrong candidate fewer is picked.
         base = sum(row.size - row.right - row.picked for row in contests)
         hits = sum(row.hits for row in contests)
@@ -117,8 +118,8 @@ class BinaryScore(NamedTuple):
 class NullScore(NamedTuple):
     """Distribution of the number of right answers that chance alone gives.
 
-    ``mass`` has the probabilities of 0, 1, 2 … hits. ``least`` is the number of right answers if there is no hit.
-    ``each`` is the number of right answers that a hit adds.
+    ``mass`` has the probabilities of 0, 1, 2 … hits (right picks). The number of right answers is ``least`` plus
+    ``each`` times the number of hits, because a hit can decide two answers.
     """
 
     mass: Mass
@@ -129,8 +130,9 @@ class NullScore(NamedTuple):
     def of(cls, contests: Iterable[HypergeometricTrial], answers: int, right: int) -> NullScore:
         """Return the distribution that a score would have by chance alone.
 
-        ``answers`` is the number of answers, and ``right`` the number of right answers. With yes/no answers, a hit adds
-        two right answers: the yes for the picked candidate, and the no for a wrong candidate that is then not picked.
+        ``answers`` is the number of answers, and ``right`` the number of right answers. With yes/no answers, the number
+        of picks (yes) is fixed. A hit then adds two right answers: a yes to a right candidate and, because one wrong
+        candidate fewer is picked, a no to a wrong one.
         """
         rows = list(contests)
         hits, each = sum(row.hits for row in rows), 1 if answers == sum(row.picked for row in rows) else 2

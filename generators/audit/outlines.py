@@ -175,7 +175,7 @@ def point_places(image: Image) -> dict[str, tuple[float, float]]:
 
 
 def difference(first: Outline, second: Outline) -> float:
-    """Return the area that lies inside only one of two outlines of a radiograph; the unit is the picture's square."""
+    """Return the area inside exactly one of two outlines, divided by the square of the picture's longer side."""
     return float(np.count_nonzero(first.mask ^ second.mask)) / first.side**2
 
 

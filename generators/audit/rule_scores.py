@@ -118,8 +118,9 @@ class Result:
 class Rule(NamedTuple):
     """Outcome of one rule.
 
-    ``answers`` is the number of answers, and ``right`` the number of right answers; hits of contests are included.
-    ``expected`` is the number of right answers that chance gives on average.
+    ``contests`` are explained in :mod:`chexqa.generators.audit.exact_tests`. ``answers`` is the number of all answers
+    in them, and ``right`` the number of right answers. ``expected`` is the number of right answers that chance gives on
+    average.
     """
 
     name: str

@@ -100,7 +100,7 @@ _ARTEFACTS_OF = {
 
 
 def features_of_items(kind: str, roles: Iterable[str]) -> list[Feature]:
-    """Return the features that describe a whole item of this kind; ``roles`` are the roles of its measured pictures."""
+    """Return the features of a whole item of this kind; ``roles`` are its measured pictures, such as ``radiograph``."""
     tried = list(_OF_ITEMS)
     for role in roles:
         sort: PredictorClass = "artefact" if role in _DRAWINGS else "prior"

@@ -54,8 +54,8 @@ class Drawn(NamedTuple):
 class Choice(NamedTuple):
     """A choice of the edits in a case's pictures.
 
-    ``edits`` are the edits that appear in pictures. ``true`` has the indices of the suboptimal mask's edits.
-    ``results`` has, for each of the four pictures, the indices of its errors.
+    ``edits`` are all edits of the case's outlines. ``true`` has the indices of the suboptimal mask's edits. ``results``
+    has, for each of the four outlines offered as the result, the indices of its edits.
     """
 
     edits: tuple[Edit, ...]
@@ -130,14 +130,15 @@ class EditSets:
     def draw(self, spacing: float, weights: Sequence[float], strict: bool) -> Choice | str:
         """Draw random edits for the suboptimal mask and for the four pictures; return a reason if no draw is possible.
 
-        ``spacing`` is the least distance in pixels between points of the true edits. ``weights`` are the weights with
-        which one, two or three true edits are drawn; a lesion never gets more edits than it has room for. With
-        ``strict``, each of the four pictures must differ from the suboptimal mask by a set of edits that could be the
-        true set.
+        The true edits are those of the suboptimal mask. ``spacing`` is the least distance in pixels between their
+        points. ``weights`` are the weights with which one, two or three true edits are drawn; a lesion never gets more
+        edits than it has room for. With ``strict``, each of the four pictures must differ from the suboptimal mask by a
+        set of edits that could be the true set.
 
-        Two sets of errors are drawn. One picture has neither set, one the first, one the second, and one both. All four
-        are then equally similar to the other three, so similarity does not reveal the right picture. Their order is
-        random. The pictures contain neither the suboptimal mask, which was shown before, nor a mask similar to it.
+        Two sets of edits are drawn for the pictures. One picture has neither set, one the first, one the second, and
+        one both. Each picture then differs from two others by one set and from the third by both sets, so similarity
+        does not reveal the right picture. Their order is random. The pictures contain neither the suboptimal mask,
+        which was shown before, nor a mask similar to it.
         """
         able = self.able(spacing)
         if not len(able):
@@ -176,8 +177,8 @@ class EditSets:
     def able(self, spacing: float) -> Numbers:
         """Return the indices of the sets that could be the true edits.
 
-        These sets change the mask enough, and no two points of their edits are closer than ``spacing`` pixels. If
-        possible, there is also room for a point that marks no edit.
+        These sets change the mask enough, and no two points of their edits are closer than ``spacing`` pixels. Only
+        sets that also leave room for a point that marks no edit are returned, if there are any.
         """
         xy = np.array([edit.point_xy for edit in self.edits], float)
         close = np.hypot(*(xy[:, None] - xy[None, :]).transpose(2, 0, 1)) < spacing
@@ -238,9 +239,9 @@ class EditSets:
     def of_true(self, trues: Numbers) -> Numbers:
         """Return four numbers ``(N, M, 4)`` for each set of true edits in ``trues``.
 
-        ``trues`` ``(N, M)`` has the indices of the sets. The first number is the number of edits minus 1. The others
-        grade the changes of area, length and compactness: 0 for a large decrease, 1 for a small decrease, 2 for a small
-        increase, 3 for a large increase.
+        ``trues`` ``(N, M)`` has the indices of the sets, M in each of N rows. The first number is the number of edits
+        minus 1. The others classify the changes of area, length and compactness: 0 for a large decrease, 1 for a small
+        decrease, 2 for a small increase, 3 for a large increase.
         """
         sizes = np.array([len(errors) - 1 for errors in self.sets])[trues]
         changes = self.changes[trues]

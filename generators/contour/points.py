@@ -60,7 +60,8 @@ class PointRules:
 
 
 class RankCount(NamedTuple):
-    """Counts that show whether true points have larger values than other points, on one side of the outline.
+    """Counts that show whether true points (at errors) have larger values of a measure than other points, on one side
+    of the outline.
 
     ``true`` and ``others`` are the numbers of true points and of other points. ``above`` is the number of (true, other)
     pairs in which the true point has the larger value.
@@ -88,7 +89,7 @@ def draw_points(
     sampler: EditSampler, suboptimal: Mask, edits: Sequence[Edit], true: Errors, alike: Errors, rules: PointRules,
     side: int,
 ) -> tuple[Point, ...] | None:  # fmt: skip
-    """Return the true points and other points; None if no other point fits.
+    """Return the points that mark errors (true points) and other points; None if no other point fits.
 
     There are as many other points as the recipe wants, or as many as fit. ``true`` has the indices of the edits
     that were made in the suboptimal mask. ``alike`` has these and the indices of the edits that could have been made

@@ -109,7 +109,8 @@ class Alteration:
                 self.keys.append(key.to_record())
 
     def surroundings(self, place: Mask | None = None) -> Surroundings:
-        """Return the masks that every fill of the case uses; ``place`` is the clean place, if there is one.
+        """Return the masks that every fill of the case uses; ``place`` is the clean place (lung without a lesion that a
+        fill also fills), if there is one.
 
         All fills of a case copy from the same tissue, which lies neither in a finding nor in the clean place.
         """
@@ -129,7 +130,8 @@ class Alteration:
 
 
 def alter(case: CaseToAlter, show: Callable[[Gray], str], fill: Fill, seed: int) -> Record:
-    """Make the altered pictures of a case with the finding; return its altered items, keys and reasons as a record.
+    """Make the altered pictures of a case with the finding; return a record with the items on them, the keys, and the
+    reason for each picture with which the case is not asked.
 
     The same case, fill and seed give the same pictures.
     """

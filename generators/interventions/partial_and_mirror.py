@@ -149,7 +149,7 @@ def mirrored_keys(lesion: Mask, lungs: Lungs, asked: Asked) -> Keys:
 
 
 def mirrored_lungs(lungs: Lungs) -> Lungs:
-    """Return the lungs of the mirrored picture: the mirrored left lung is its right lung, and the other way round."""
+    """Return the lungs of the mirrored picture: its right lung is the left lung, mirrored, and the other way round."""
     return Lungs(np.ascontiguousarray(lungs.left[:, ::-1]), np.ascontiguousarray(lungs.right[:, ::-1]))
 
 

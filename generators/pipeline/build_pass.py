@@ -61,9 +61,9 @@ def build(
     ``questions``.
 
     ``questions`` are the kinds from plugins, and the kinds that ask for places, which need the recipe ``places``.
-    ``fresh``: only the kinds of a fresh seed are made. With a ``fill``, altered pictures are also made; ``others`` are
-    the other findings of the radiograph. Returns a record ready for JSON with ``case``, ``items`` and ``answers`` as in
-    the benchmark's files, and ``interventions``.
+    ``fresh``: True to make only the kinds of question that a fresh seed asks. With a ``fill``, altered pictures are
+    also made; ``others`` are the other findings of the radiograph. Returns a record ready for JSON with ``case``,
+    ``items`` and ``answers`` as in the benchmark's files, and ``interventions``.
     """
     builder = ItemBuilder(
         bench_case_id(seed, case.case_id), case.finding, path, bank, store, controls,

@@ -21,9 +21,9 @@ from chexqa.generators.pipeline.recipe import PerceptionRecipe, Quotas
 class Candidate:
     """A case that can get a question path; only cases with the finding need a plan for their contour items.
 
-    ``image_key`` identifies the radiograph's pixels. ``flagged`` cases have an unstable item, and are drawn only if the
-    other cases do not meet the quotas. ``depth`` (of its edits) and ``size`` (of its lesion) are given if the recipe
-    names depths.
+    ``image_key`` identifies the radiograph's pixels. ``flagged`` cases have an item whose key would change with a
+    little noise in the masks; they are drawn only if the other cases do not meet the quotas. ``depth`` (of its edits)
+    and ``size`` (of its lesion) are given if the recipe names depths.
     """
 
     source_case_id: str

@@ -110,7 +110,8 @@ class GridRecipe:
     """Settings of the grid task.
 
     ``hit_share`` is the share of a cell that the lesion must cover for the cell to be a hit. ``plausible_anatomy`` has
-    for each finding the anatomy in which a miss counts as an error of position.
+    for each finding the anatomy in which it can lie: a wrong cell there counts as a position error, a wrong cell
+    elsewhere as an anatomy error.
     """
 
     name: str

@@ -48,7 +48,7 @@ MASK_IS_WRONG = (WRONG_CONTOUR, WRONG_LUNG)
 def takes_correction(item: Item) -> bool:
     """Return True if a reviewer may correct the key of an item.
 
-    An item whose key may not be corrected is made again from a new mask if it is wrong.
+    If the key of another item is wrong, the mask is redrawn, and the item is made again from the new mask.
     """
     kind = KINDS.get(item.kind, item.declared)
     return kind is not None and kind.stage in (4, None)

@@ -79,7 +79,7 @@ class Returned(NamedTuple):
     - ``rows``: the rows in the order of the files.
     - ``seconds``: the time that the reader spent on a tab, keyed by file and tab.
     - ``problems``: all problems except those of ``spoilt`` rows.
-    - ``pages``: the files that pages saved.
+    - ``pages``: the files that review pages saved in the browser.
     - ``spoilt``: rows that cannot be read.
     - ``about``: the reader's answers on experience, display and conditions, keyed by file.
     """

@@ -39,7 +39,8 @@ class Adjudicated(NamedTuple):
 class Disputed(Questions):
     """The contested items of a benchmark; ``said`` has the reviewers' verdicts as texts, keyed by item id.
 
-    If ``blind`` is True, the sheet shows neither proposal nor evidence, and ``said`` has answers instead of verdicts.
+    If ``blind`` is True, the sheet shows neither the proposed answer nor its evidence, and ``said`` has answers instead
+    of verdicts.
     """
 
     said: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

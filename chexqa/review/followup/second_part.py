@@ -87,13 +87,15 @@ def open_second_parts(
     batch: Batch, verdicts: Sequence[Verdict], benchmark: Path | None, progress: Progress, beside: Beside | None = None,
     page_only: bool = False, manifest: Path | None = None, image_root: Path | None = None, incomplete: bool = False,
 ) -> Opened:  # fmt: skip
-    """Write the second folder of each reviewer who has answered all blind rows; existing folders stay unchanged.
+    """Write the folder with proposals for each reviewer who has answered all blind rows; existing folders stay
+    unchanged.
 
     - ``beside`` and ``progress``: as in :func:`chexqa.review.sheets.export.export`.
     - ``page_only``: True to write no sheets, only pages.
     - ``manifest``: the manifest that the benchmark was made from, if it is not at the path in the batch file.
     - ``image_root``: the folder that the manifest's paths are relative to.
-    - ``incomplete``: True to write the folder even if blind rows are unanswered, as when the reviewer closes a page.
+    - ``incomplete``: True to write the folder even if blind rows are unanswered, as when the reviewer declares a page
+      finished.
 
     Raises ``InputError`` if the batch has no blind sheets.
     """

@@ -61,7 +61,7 @@ class PartAnswers:
 
     @property
     def kind(self) -> str:
-        """The kind of the part's sheet."""
+        """The kind of sheet that this part of the page shows."""
         return str(self._data["kind"])
 
     @property

@@ -55,7 +55,7 @@ def pseudonyms(batch: Batch) -> dict[str, str]:
 
 
 def lines(batch: Batch, parts: Mapping[str, Sequence[PartAnswers]], shown: Collection[str]) -> list[Line]:
-    """Return the board's lines.
+    """Return the lines of the coordinator's board: the progress of each reader in each part.
 
     ``parts`` has each reviewer's parts in the order of work. ``shown`` has the names of the pages that readers can
     already open.

@@ -59,7 +59,7 @@ def lungs_and_regions(lungs: Lungs, lesion: Mask | None) -> list[Layer]:
 
 
 def stored_layers(stored: Mapping[str, Any], where: str) -> list[Layer]:
-    """Return the outlines of the masks in an answer key, as layers.
+    """Return the layers (drawn lines) of the masks in an answer key.
 
     ``stored`` has the masks, run-length encoded at the size of the working image, keyed by name. Raises ``InputError``,
     whose message begins with ``where``, if the run lengths are damaged.

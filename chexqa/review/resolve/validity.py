@@ -38,8 +38,8 @@ class AgainstKey:
     - ``kind``, ``finding``, ``reviewer``: ``None`` if the group has all kinds, findings or reviewers.
     - ``answers``: the number of answers over all readers.
     - ``share``: the share of answers that are right by the key.
-    - ``kappa``: Cohen's kappa between reader and key. It is ``None`` if kinds are pooled, and for the grid, where the
-      key is always a hit.
+    - ``kappa``: Cohen's kappa between reader and key. It is ``None`` if kinds are pooled, and for the grid, where an
+      answer is only a hit or a miss.
     - ``weighted``: kappa with quadratic weights, for ordered kinds; otherwise ``None``.
     """
 

@@ -63,7 +63,7 @@ class Subject:
 
 
 def from_manifest(cases: Iterable[Case]) -> list[Subject]:
-    """Return a manifest's cases as subjects."""
+    """Return a manifest's cases as subjects of a sheet on masks."""
     return [
         Subject(
             case.case_id,

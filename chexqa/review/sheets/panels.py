@@ -59,8 +59,8 @@ class Panel(NamedTuple):
 def item_panel(bench: Benchmark, item: Item) -> Panel | None:
     """Return the panel that shows the masks behind an item's key; ``None`` if the item has no panel.
 
-    The panel shows the lesion, so it may appear only beside a proposal. Raises ``InputError`` for damaged pictures or
-    masks.
+    The panel shows the lesion, so it may appear only beside a proposal, never on a blind sheet. Raises ``InputError``
+    for damaged pictures or masks.
     """
     if not has_panel(bench, item):
         return None

@@ -93,7 +93,8 @@ class Questions:
     """The items of a benchmark under review, with their key.
 
     - ``wrong``: wrong answers to propose instead of the key's (:mod:`chexqa.review.planted`), keyed by item id.
-    - ``sources``: the result of :func:`made_from`; empty if no manifest is given.
+    - ``sources``: the manifest's line that each case was made from, keyed by case id (:func:`made_from`); empty if no
+      manifest is given.
     - ``told``: answers of models and readers whose places are drawn beside the proposals, keyed by item id.
     """
 

@@ -54,8 +54,9 @@ class SheetRow:
     """Item or case as a row of a sheet.
 
     - ``cells``: locked texts, keyed by column title.
-    - ``choices``: the answer's drop-down list.
-    - ``options``: the number of options, each with a yes/no column, if several can be right; otherwise 0.
+    - ``choices``: the entries of the answer's drop-down list.
+    - ``options``: the number of yes/no columns: one for each option if several options can be right, otherwise none
+      (0).
     - ``typed``: words that a reviewer may type instead of a choice.
     - ``alone``: the words among ``typed`` that say that no option is right.
     - ``is_cell``: True if the answer is a cell of the grid.
@@ -93,7 +94,8 @@ class Book:
     """Workbook to write; ``marks`` are the texts of the columns benchmark, reviewer and batch in every row.
 
     ``votes``: the number of reviewers whose verdicts an adjudication sheet shows, in the columns ``reviewer 1`` and so
-    on. ``correction``: the number of the import whose faulty rows the workbook returns, 0 for an exported workbook.
+    on. ``correction``: the number (from 1) of the import whose faulty rows this workbook sends back to the reviewer; 0
+    for an exported workbook.
     """
 
     kind: SheetKind
@@ -153,7 +155,9 @@ def fill_tabs(groups: Iterable[Sequence[SheetRow]], name: str) -> list[Tab]:
 
 
 def marked_cells(book: Book, row: SheetRow) -> dict[str, str]:
-    """Return the texts of a row's locked cells, keyed by title, with the book's marks and the checksums."""
+    """Return the texts of a row's locked cells, keyed by title, including its id, its checksums and the book's
+    ``marks``.
+    """
     cells = {title: layout.clean(text) for title, text in row.cells.items()}
     cells |= {layout.ID: row.row_id, layout.SHEET: book.kind, **book.marks}
     return cells | {layout.CHECKSUM: layout.checksum(cells), layout.CELL_SUMS: layout.cell_sums(cells)}

@@ -158,7 +158,7 @@ def _check_place(out: Path, bench: Benchmark, logs: Iterable[str]) -> None:
 
 
 def cases_of(bench: Benchmark, batch: Batch) -> dict[str, list[str]]:
-    """Return the case ids of each reader, keyed by model name.
+    """Return the ids of the cases that each reader read, keyed by the name of the reader's answers as a model.
 
     The model that stands for the majority of readers has the cases that two or more readers read.
     """
