@@ -228,7 +228,7 @@ def _settings(decoding: Mapping[str, Any]) -> tuple[str, ...]:
     try:
         return tuple(f"{name}={json.dumps(value, allow_nan=False)}" for name, value in decoding.items())
     except (TypeError, ValueError) as error:
-        raise InputError(f"decoding: {error}; give values that JSON can express.") from None
+        raise InputError(f"decoding: cannot be written as JSON ({error}); give values that JSON can express.") from None
 
 
 def grade(

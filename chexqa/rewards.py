@@ -113,6 +113,6 @@ def _refuse(bench: Benchmark) -> None:
     """Raise ``InputError`` for a benchmark that carries a canary, as every benchmark of chexqa's does."""
     if bench.about["canary"]:
         raise InputError(
-            f"{bench.folder}: carries the canary '{bench.about['canary']}', which says that it is not for training; "
-            "make a benchmark for training from other patients, or give allow_test=True."
+            f"{bench.folder}: its canary '{bench.about['canary']}' says that it is not for training; make a benchmark "
+            "from other patients to train on, and give allow_test=True for it."
         )

@@ -127,8 +127,8 @@ def in_turns(latency_s: float, pictures: int, turns: int, concurrency: int, roun
             floors.append(measure(lambda: bare(model, bodies, turns, concurrency)))
             owns.append(measure(lambda: ours(loaded, model, folder / "run", concurrency)))
             print(
-                f"  bare client {floors[-1].rate:6.1f} turns/s, runner {owns[-1].rate:6.1f} turns/s; processor time "
-                f"per turn: bare client {floors[-1].cpu_ms:5.2f} ms, runner {owns[-1].cpu_ms:5.2f} ms",
+                f"  HTTP client alone: {floors[-1].rate:6.1f} turns/s, {floors[-1].cpu_ms:5.2f} ms of processor time "
+                f"per turn; chexqa: {owns[-1].rate:6.1f} turns/s, {owns[-1].cpu_ms:5.2f} ms",
                 flush=True,
             )
     rate = max(own.rate for own in owns) / max(floor.rate for floor in floors)
@@ -138,15 +138,15 @@ def in_turns(latency_s: float, pictures: int, turns: int, concurrency: int, roun
 def throughput(short: bool) -> None:
     print("server latency 200 ms, 32 conversations at once, one picture per turn:")
     rate, cpu = in_turns(0.2, 1, 640 if short else 1600, 32, 3)
-    print(f"throughput: {rate:.0%} of the bare client's (target: at least 90 %)")
-    print(f"processor time: {cpu:.2f} times the bare client's (target: at most 2)\n")
+    print(f"throughput: {rate:.0%} of that of the HTTP client alone (target: at least 90 %)")
+    print(f"processor time: {cpu:.2f} times that of the HTTP client alone (target: at most 2)\n")
 
 
 def cpu(short: bool) -> None:
     print("server latency 200 ms, 32 conversations at once, seven pictures per turn:")
     rate, cpu = in_turns(0.2, 7, 160 if short else 800, 32, 3)
-    print(f"processor time: {cpu:.2f} times the bare client's (target: at most 2.2)")
-    print(f"throughput: {rate:.0%} of the bare client's\n")
+    print(f"processor time: {cpu:.2f} times that of the HTTP client alone (target: at most 2.2)")
+    print(f"throughput: {rate:.0%} of that of the HTTP client alone\n")
 
 
 def ideal(short: bool) -> None:
@@ -162,14 +162,14 @@ def ideal(short: bool) -> None:
             floors.append(measure(lambda: bare(model, bodies, turns, concurrency)))
             owns.append(measure(lambda: ours(loaded, model, Path(name) / "run", concurrency)))
             print(
-                f"  ideal time divided by measured time: bare client {best / floors[-1].wall:.1%}, runner "
+                f"  share of the ideal speed: HTTP client alone {best / floors[-1].wall:.1%}, chexqa "
                 f"{best / owns[-1].wall:.1%}",
                 flush=True,
             )
     own, floor = min(owns), min(floors)
     print(
-        f"runner {own.wall:.2f} s, ideal {best:.2f} s: {best / own.wall:.1%} of the ideal speed (target: at least "
-        f"97 %; bare client: {best / floor.wall:.1%}); the runner used {own.cpu:.2f} s of processor time\n"
+        f"chexqa {own.wall:.2f} s, ideal {best:.2f} s: {best / own.wall:.1%} of the ideal speed (target: at least "
+        f"97 %); the HTTP client alone reaches {best / floor.wall:.1%}. chexqa used {own.cpu:.2f} s of processor time\n"
     )
 
 
@@ -213,8 +213,9 @@ def resume(short: bool) -> None:
         )
     assert decoding.turns == turns
     print(
-        f"resuming a run whose log of {turns:,} turns is complete: {own.wall:.2f} s (target: under 3 s at 50,000), "
-        f"{own.cpu:.2f} s of processor time, {own.cpu / decoding.cpu:.1f} times that of decoding the log's JSON\n"
+        f"starting a finished run again, with a log of {turns:,} turns: {own.wall:.2f} s elapsed (target: under 3 s "
+        f"for 50,000 turns), {own.cpu:.2f} s of processor time, {own.cpu / decoding.cpu:.1f} times that of decoding "
+        "the log's JSON\n"
     )
 
 
@@ -235,8 +236,9 @@ def callables(short: bool) -> None:
         done = min((measure(lambda: ours(loaded, model, folder / "run", 8)) for _ in range(3)), key=lambda one: one.cpu)
     own = (done.cpu - check.cpu) / turns * 1e3
     print(
-        f"a callable that answers immediately, {turns:,} turns of one picture: {own:.2f} ms of processor time per turn "
-        f"(target: at most 1 ms), {done.rate:.0f} turns/s; checking all pictures first took {check.cpu:.2f} s\n"
+        f"a callable that answers immediately, {turns:,} turns with one picture each: {own:.2f} ms of processor time "
+        f"per turn (target: at most 1 ms), {done.rate:.0f} turns/s; checking all pictures first took {check.cpu:.2f} "
+        "s\n"
     )
 
 

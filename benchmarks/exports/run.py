@@ -57,7 +57,8 @@ def measured(words: list[str]) -> str:
     if child.returncode:
         raise SystemExit(f"chexqa {' '.join(words)}: exit code {child.returncode}")
     cpu = used.ru_utime + used.ru_stime
-    return f"{time.perf_counter() - start:.1f} s, {cpu:.1f} s of processor time, {used.ru_maxrss / 1024:.0f} MB"
+    elapsed = time.perf_counter() - start
+    return f"{elapsed:.1f} s elapsed, {cpu:.1f} s of processor time, peak memory {used.ru_maxrss / 1024:.0f} MB"
 
 
 def main() -> None:

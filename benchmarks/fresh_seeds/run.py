@@ -105,9 +105,9 @@ def memorisers(cases: int, seeds: int, first: int, folder: Path) -> None:
             fallen[how] += row["verdict"] == FALLS
             print(f"seed {seed}: a model that recognises items {how} gets the verdict '{row['verdict']}'; "
                   f"its accuracy drops by {100 * row['drop']:.1f} points", flush=True)  # fmt: skip
-    print(f"{len(original.paths)} cases with a finding; plain generation {plain:.1f} s of processor time")
-    print(f"processor time of a fresh seed divided by plain generation: {statistics.median(ratios):.2f} in all, "
-          f"{statistics.median(by_picture):.2f} per picture (medians of {seeds} seeds)")  # fmt: skip
+    print(f"{len(original.paths)} cases with a finding; generating the benchmark took {plain:.1f} s of processor time")
+    print(f"processor time of a fresh seed, divided by that of the benchmark: {statistics.median(ratios):.2f} in all, "
+          f"{statistics.median(by_picture):.2f} per picture (medians of {seeds} fresh seeds)")  # fmt: skip
     for how, count in fallen.items():
         print(f"a model that recognises items {how} gets the verdict '{FALLS}' in {count} of {seeds} fresh seeds")
 
@@ -125,8 +125,8 @@ def accused(one: Benchmark, fresh: Benchmark, runs: int, name: str) -> None:
         table, _ = drop_table((one, fresh), (answered(frames[0]), answered(frames[1])), PAIRS)
         count += table.filter(table["kind"] == MEAN_OF_KINDS)["verdict"][0] == FALLS
     share = 100 * count / runs
-    print(f"{name}: {count} of {runs} honest runs get the verdict '{FALLS}' ({share:.1f} %; target: at most 2 %)",
-          flush=True)  # fmt: skip
+    print(f"{name}: {count} of {runs} runs of models that memorised nothing get the verdict '{FALLS}' "
+          f"({share:.1f} %; target: at most 2 %)", flush=True)  # fmt: skip
 
 
 def main(cases: int = 42, seeds: int = 20, runs: int = 1000, first: int = 1) -> None:

@@ -113,7 +113,7 @@ def main() -> None:
         print(f"{given.name}: the benchmark was made, but no hash is on record, so nothing was compared.")
     elif expected != found:
         other = ", ".join(name for name in FILES if expected.get(name) != found[name])
-        print(f"error: {given.name}: the hashes of {other} differ from those on record.", file=sys.stderr)
+        print(f"error: {given.name}: these files have other hashes than in sets.yaml: {other}.", file=sys.stderr)
         raise SystemExit(2)
     else:
         settle(given.name, given.out / "bench")

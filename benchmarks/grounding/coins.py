@@ -15,7 +15,7 @@ from pathlib import Path
 
 import polars as pl
 
-from chexqa.eval.grounding.net_grounding import NOT_SHOWN, USES
+from chexqa.eval.grounding.net_grounding import NOT_SHOWN, UNDECIDED, USES
 from chexqa.eval.grounding.published_measures import READS
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
@@ -40,8 +40,8 @@ def tables(rates: planted_looks.Rates, patients: int, runs: int) -> pl.DataFrame
 def main(runs: int = 1000, *sizes: int) -> None:
     for patients in sizes or (30, 100, 200, 400):
         print(
-            f"{patients} patients, {runs} runs for each model. For each model: the share of runs with the verdict "
-            "'uses', 'not shown' or 'undecided'; then the share of runs that the published rule classes as 'uses'"
+            f"{patients} patients, {runs} runs for each model. Shares of runs with the verdicts '{USES}', "
+            f"'{NOT_SHOWN}' and '{UNDECIDED}'; then the share of runs in the published class '{READS}':"
         )
         whole = {f"coin of {100 * yes:.0f} %": (yes, yes, yes) for yes in COINS}
         lookers = [planted_looks.Planted(f"looks in {100 * looks:.0f} %", looks, 0, 0.9, USES) for looks in LOOKS]

@@ -227,9 +227,9 @@ def classifiers() -> dict[str, Callable[[], Any]]:
     from sklearn.preprocessing import StandardScaler
 
     return {
-        "logistic": lambda: make_pipeline(StandardScaler(), LogisticRegression(C=0.3, max_iter=2000)),
-        "forest": lambda: RandomForestClassifier(200, min_samples_leaf=3, random_state=0),
-        "boosted": lambda: HistGradientBoostingClassifier(max_iter=50, max_leaf_nodes=8, random_state=0),
+        "logistic regression": lambda: make_pipeline(StandardScaler(), LogisticRegression(C=0.3, max_iter=2000)),
+        "random forest": lambda: RandomForestClassifier(200, min_samples_leaf=3, random_state=0),
+        "boosted trees": lambda: HistGradientBoostingClassifier(max_iter=50, max_leaf_nodes=8, random_state=0),
     }
 
 
@@ -290,12 +290,12 @@ def main(sources: dict[str, list[Callable[[], Lesion]]], fill: Fill) -> None:
         for test in WHOLE:
             pairs = [row[test] for row in rows if test in row]
             if pairs:
-                share = told(pairs, classifiers()["forest"], tested=True)
-                print(f"  whole pictures of {len(pairs)} radiographs, {test}: forest {share}", flush=True)
+                share = told(pairs, classifiers()["random forest"], tested=True)
+                print(f"  whole pictures of {len(pairs)} radiographs, {test}: random forest {share}", flush=True)
         haze = np.array([[one[0] for one in row[PIXELS[0]]] for row in rows])
         for label, values in zip(("target", "irrelevant"), haze.T, strict=True):
             print(
-                f"  {label} picture: the filled patch is {values.mean():+.1f} grey levels brighter than its rim "
+                f"  {label} picture: mean grey level of the filled patch minus that of its rim: {values.mean():+.1f} "
                 f"(standard deviation {values.std():.1f})",
                 flush=True,
             )

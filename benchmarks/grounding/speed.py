@@ -48,9 +48,9 @@ def main(cases: Path, patients: int = 2000) -> None:
                 found = made(cases, folder / f"{fill}-{number}", fill)
                 times[fill] = min(found, times.get(fill, found))
         (plain, few), (whole, many) = times[None], times["inpaint"]
-        print(f"plain: {plain:.2f} s, {few} pictures; with interventions: {whole:.2f} s, {many} pictures")
-        print(f"time per picture, compared with plain generation: {whole / many * few / plain:.2f} with interventions, "
-              f"{(whole - plain) / (many - few) * few / plain:.2f} for the altered pictures alone")  # fmt: skip
+        print(f"without interventions: {plain:.2f} s, {few} pictures; with them: {whole:.2f} s, {many} pictures")
+        print(f"time per picture with interventions, divided by that without: {whole / many * few / plain:.2f} for all "
+              f"pictures, {(whole - plain) / (many - few) * few / plain:.2f} for the altered ones")  # fmt: skip
         bench = benchmark.load(folder / "inpaint-0")
         models = [replace(planted_looks.SIX[number % 6], name=f"model {number}") for number in range(MODELS)]
         study = scored_sample(planted_looks.graded(bench, planted_looks.run_of(bench, models, 1, released=True)))
@@ -60,7 +60,7 @@ def main(cases: Path, patients: int = 2000) -> None:
         print(f"tables of {MODELS} models, {len(bench.cases or {})} cases: {time.perf_counter() - start:.2f} s")
         start = time.perf_counter()
         planted_looks.table_of({model.name: model.rates for model in models}, patients, 1)
-        print(f"measures of {MODELS} models, {patients:,} present cases: {time.perf_counter() - start:.2f} s")
+        print(f"measures of {MODELS} models, {patients:,} cases with the finding: {time.perf_counter() - start:.2f} s")
 
 
 if __name__ == "__main__":

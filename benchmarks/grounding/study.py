@@ -90,7 +90,8 @@ def without_pictures(patients: int, repeats: int) -> None:
             for name, value in (("net_grounding", model.net_grounding), ("cgr", model.cgr), ("is", model.stability)):
                 of[name] += 1
                 held[name] += row[f"{name}_low"] - 1e-9 <= value <= row[f"{name}_high"] + 1e-9
-    print(f"{patients} cases: all six verdicts are right in {right} of {repeats} studies; {wrong} have a wrong verdict")
+    print(f"{patients} cases: all six verdicts are right in {right} of {repeats} studies, and at least one is wrong in "
+          f"{wrong}; in the other studies, some are undecided and all others are right")  # fmt: skip
     for name, count in of.items():
         print(f"intervals of {name} that contain the true value: {100 * held[name] / count:.1f} % of {count}")
 
@@ -112,9 +113,10 @@ def main(cases: int = 400, repeats: int = 100, out: str = "") -> None:
             f"({100 * table['audited_share'][0]:.0f} % of the answered cases with the finding)"
         )
         for row in table.to_dicts():
-            print(f"{row['model']}: {row['looks']}; memory: {row['fresh_verdict']}; class: {row['published_class']}")
+            print(f"{row['model']}: {row['looks']}; on the fresh seed: {row['fresh_verdict']}; published class: "
+                  f"{row['published_class']}")  # fmt: skip
             for name, value in planted[row["model"]].items():
-                print(f"    {name}: known {100 * value:.1f}, found {shown(row, name)}")
+                print(f"    {name}: true value {100 * value:.1f}, found {shown(row, name)}")
         if out:
             build.write_report(groups(first), Path(out) / "report", overwrite=True)
         if repeats:
@@ -148,8 +150,8 @@ def again(bench: Benchmark, fresh: Benchmark, planted: dict[str, dict[str, float
                     held[name] += low - 1e-9 <= value <= high + 1e-9
         right += every
         wrong += not none
-    print(f"all twelve verdicts are right in {right} of {repeats} studies; {wrong} studies have a wrong verdict")
-    print("in the remaining studies, some verdicts are undecided and all others are right")
+    print(f"all twelve verdicts are right in {right} of {repeats} studies, and at least one is wrong in {wrong}; in "
+          "the other studies, some are undecided and all others are right")  # fmt: skip
     for model in SIX:
         for counts in (looks[model.name], memory[model.name]):
             print(f"{model.name}: {', '.join(f'{name} {count}' for name, count in counts.most_common())}")
@@ -170,8 +172,8 @@ def blind_to_side(bench: Benchmark, readers: int) -> None:
     study = scored_sample(planted_looks.graded(bench, planted_looks.run_with(bench, names, turns)))
     pairs = answer_pairs.answer_pairs(study).filter("right")
     _, found = followed_keys.side_followed(study.sample, pairs)
-    print(f"models that pick a side at random follow the mirrored picture in "
-          f"{100 * float(np.nanmean(found.value)):.1f} % of {pairs.height:,} pairs (50 % expected)")  # fmt: skip
+    print(f"models that pick a side at random: {100 * float(np.nanmean(found.value)):.1f} % of the right answers "
+          f"in {pairs.height:,} pairs change to the key of the mirrored picture (50 % expected)")  # fmt: skip
 
 
 if __name__ == "__main__":

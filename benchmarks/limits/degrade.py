@@ -26,8 +26,8 @@ def main(folder: Path, count: int) -> None:
     for (picture, case), cell in itertools.islice(turn, count):
         source.make(picture, cell, case)
     took = time.perf_counter() - started, time.process_time() - used
-    print(f"{count} degraded pictures, made from {len(shown)} pictures with drawings: {took[0]:.1f} s, {took[1]:.1f} s "
-          "of processor time")  # fmt: skip
+    print(f"{count} degraded pictures, made from {len(shown)} pictures with outlines or marks: {took[0]:.1f} s "
+          f"elapsed, {took[1]:.1f} s of processor time")  # fmt: skip
 
 
 if __name__ == "__main__":

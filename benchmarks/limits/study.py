@@ -113,8 +113,8 @@ def again(bench: Benchmark, repeats: int) -> None:
                 if low is not None and high is not None and not np.isnan(low):
                     held[number.partition(",")[0]].append(low - 1e-9 <= due <= high + 1e-9)
     print(
-        f"over {repeats} studies: the known value, and the mean of the values found (thresholds: the median "
-        "of those found inside the tested depths)"
+        f"true value, and mean estimate of {repeats} studies (thresholds: the median of the estimates that lie in "
+        "the tested range):"
     )
     for (name, number), found_ in values.items():
         due, inside = float(np.mean(truth[name, number])), [one for one in found_ if not np.isnan(one)]

@@ -21,9 +21,9 @@ from chexqa.files.seeds import stream
 
 PRESENT, ABSENT = 20, 10
 NAMES = {
-    "size": "pointing on small lesions minus pointing on large lesions",
-    "pointing": "mean pointing",
-    "recognition": "AUROC of recognition",
+    "size": "pointing score, small minus large lesions",
+    "pointing": "mean pointing score",
+    "recognition": "AUROC of recognising the finding",
 }
 
 
@@ -87,8 +87,8 @@ def main(studies: int) -> None:
         )
     for name, each in found.items():
         print(
-            f"{name}: pointing on small lesions minus pointing on large lesions is known to be "
-            f"{planted(name)['size']:.3f}; its interval lies below 0 in {100 * np.mean(each):.0f} % of the studies"
+            f"{name}: {NAMES['size']}: true value {planted(name)['size']:.3f}; the interval of this difference lies "
+            f"below 0 in {100 * np.mean(each):.0f} % of the studies"
         )
 
 

@@ -41,7 +41,7 @@ def random_makers(folder: Path) -> dict[str, Path]:
     Without torch, nothing is written and the result is empty.
     """
     if importlib.util.find_spec("torch") is None:
-        print("torch is not installed: no makers of random weights")
+        print("torch is not installed, so the makers with random weights are left out")
         return {}
     sys.path.insert(0, str(HERE.parents[1] / "tests" / "support"))
     import tiny_map_models as tiny
@@ -64,9 +64,11 @@ def found(row: dict[str, Any], name: str, truth: float | None) -> str:
     low, high = row[f"{name}_low"], row[f"{name}_high"]
     if low is None or high is None:
         text = f"{row[name]:.3f} (too few cases for an interval)"
-        return text if truth is None else f"{text}, known {truth:.3f}"
+        return text if truth is None else f"{text}, true value {truth:.3f}"
     text = f"{row[name]:.3f} ({low:.3f} to {high:.3f})"
-    return text if truth is None else f"{text}, known {truth:.3f}: {'held' if low <= truth <= high else 'NOT held'}"
+    if truth is None:
+        return text
+    return f"{text}, true value {truth:.3f}: {'inside' if low <= truth <= high else 'OUTSIDE'}"
 
 
 def told(graded: Path) -> None:
@@ -88,8 +90,8 @@ def told(graded: Path) -> None:
                 each.append(sum(thirds[0]) / len(thirds[0]) - sum(thirds[1]) / len(thirds[1]))
             gap, area = sum(each) / len(each), NormalDist().cdf(shift / 2**0.5)
         recognized = known.row(by_predicate=pl.col("model") == name, named=True)
-        print(f"{name}: pointing on small lesions minus pointing on large lesions {found(row, 'pointing', gap)}; AUROC "
-              f"of recognition {found(recognized, 'recognition_auc', area)}")  # fmt: skip
+        print(f"{name}: pointing score, small minus large lesions: {found(row, 'pointing', gap)}; AUROC of recognising "
+              f"the finding: {found(recognized, 'recognition_auc', area)}")  # fmt: skip
     domains = pl.read_csv(graded / "domains.csv", comment_prefix="#").select(
         "domain", "models", "pointing", "recognition_auc"
     )

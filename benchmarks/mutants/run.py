@@ -88,7 +88,7 @@ def main() -> int:
         description="Put small mistakes into the code, one at a time; the tests must notice each."
     )
     parser.add_argument("--only", default="", metavar="WORD",
-                        help="only mistakes with this word in their file or description")  # fmt: skip
+                        help="only mistakes whose file or description contains this word")  # fmt: skip
     parser.add_argument("--workers", type=int, default=2, help="number of mistakes tried at the same time (2)")
     asked = parser.parse_args()
     for mutant in MUTANTS:
@@ -110,7 +110,7 @@ def main() -> int:
         for mutant, noticed in zip(wanted, pool.map(tried, wanted), strict=True):
             survivors += not noticed
             print(f"{'noticed ' if noticed else 'SURVIVES'}  {mutant.file}: {mutant.why}", flush=True)
-    print(f"{len(wanted)} mistakes tried; {survivors} of them were noticed by no test")
+    print(f"mistakes put into the code: {len(wanted)}; missed by all tests: {survivors}")
     return survivors
 
 

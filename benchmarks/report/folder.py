@@ -125,7 +125,7 @@ def browse(page_file: Path, program: str, items: list[str]) -> None:
         # Items far apart, so that each needs files that were not loaded.
         opened = [_milliseconds(page, f"item={one}", "#item .sides") for one in items]
         for name, times in (("filter", filters), ("item, its files not loaded", opened)):
-            print(f"{name}: median {statistics.median(times):.0f} ms, slowest {max(times):.0f} ms of {len(times)}")
+            print(f"{name}: {len(times)} times, median {statistics.median(times):.0f} ms, slowest {max(times):.0f} ms")
         browser.close()
 
 
@@ -240,7 +240,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         bench = copies(benchmark.load(given.bench), given.items, Path(scratch) / "bench")
         run = synthetic.run(bench, given.models)
-        print(f"{given.models} models x {len(bench.items):,} items; {memory.now()[0]:,.0f} MB are items and turns")
+        print(f"{given.models} models x {len(bench.items):,} items; memory with items and turns: "
+              f"{memory.now()[0]:,.0f} MB")  # fmt: skip
         out, clock = given.out or Path(scratch) / "report", Clock()
         with clock.part("grades, and all files made and written"):
             with clock.part("grades"):
@@ -249,7 +250,8 @@ def main() -> None:
             clock.watch(all_tables, "all_tables")
             clock.watch(build, "page_files")
             build.write_report([group], out, workers=given.workers)
-        print(f"peak memory: {memory.peak:,.0f} MB ({memory.resident_peak:,.0f} MB with libraries in every process)")
+        print(f"peak memory: {memory.peak:,.0f} MB ({memory.resident_peak:,.0f} MB if shared libraries count in every "
+              "process)")  # fmt: skip
         sizes = {str(path.relative_to(out)): path.stat().st_size for path in out.rglob("*") if path.is_file()}
         parts = {name: sum(size for path, size in sizes.items() if path.startswith(name)) for name in PARTS}
         print(f"{len(sizes)} files, {sum(sizes.values()) / 1e6:.1f} MB:", end=" ")

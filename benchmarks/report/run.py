@@ -87,8 +87,8 @@ def main(models: int) -> None:
     print(f"{len(frames)} tables, {numbers:,} intervals, all tests: {done - middle:.1f} s")
     print(f"together: {done - start:.1f} s ({cpu:.1f} s of processor time)")
     print(f"peak memory: {memory:,.0f} MB, of which {before:,.0f} MB are the items and turns")
-    print(f"page of {len(made[build.INDEX]) / 1e6:.1f} MB, {len(made) - 1} files of plots: {page:.1f} s", end=" ")
-    print(f"({page_cpu:.1f} s of processor time), peak memory {with_page:,.0f} MB")
+    print(f"page of {len(made[build.INDEX]) / 1e6:.1f} MB and {len(made) - 1} plot files: made in {page:.1f} s "
+          f"({page_cpu:.1f} s of processor time), peak memory {with_page:,.0f} MB")  # fmt: skip
     print(
         f"table of levels: {one:.2f} s; a pandas loop over replicates takes {loop:,.0f} s, {loop / one:,.0f} times as "
         "long"

@@ -180,7 +180,7 @@ def timed(words: str, *arguments: object) -> None:
     with redirect_stdout(io.StringIO()):
         code = chexqa([str(argument) for argument in arguments])
     cpu = time.process_time() - cpu_before
-    print(f"{words}: {time.perf_counter() - start:.0f} s, {cpu:.1f} s of processor time", flush=True)
+    print(f"{words}: {time.perf_counter() - start:.0f} s elapsed, {cpu:.1f} s of processor time", flush=True)
     if code:
         raise SystemExit(f"{words}: exit code {code}")
 
@@ -299,8 +299,8 @@ def main(count: int, page_only: bool = False, made: Path | None = None) -> None:
         rows = sum(count for _, count in done.sheets)
         files = [page.file for page in done.pages] if page_only else [file for file, _ in done.sheets]
         largest = max((sheets / file for file in files), key=lambda path: path.stat().st_size)
-        print(f"{done.cases:,} cases, {rows:,} blind rows in {len(done.sheets)} parts")
-        print(f"export: {seconds:.1f} s, {cpu:.1f} s of processor time")
+        print(f"{done.cases:,} cases, {rows:,} rows without the key in {len(done.sheets)} sheets")
+        print(f"export: {seconds:.1f} s elapsed, {cpu:.1f} s of processor time")
         print(f"peak memory {peak:.0f} MB ({before:.0f} MB before the export)")
         print_folders(sheets / PAGES if page_only else sheets)
         print(f"largest file {largest.name}: {largest.stat().st_size / MEGABYTE:.1f} MB")

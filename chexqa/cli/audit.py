@@ -17,7 +17,7 @@ from chexqa.files.terminal import PHANTOM_NOTICE, console, progress
 
 @click.command(epilog="Example: chexqa audit bench")
 @click.argument("bench", type=click.Path(path_type=Path))
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for the card  [default: BENCH].")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for README.md  [default: BENCH].")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as one JSON object.")
 def audit(bench: Path, out: Path | None, as_json: bool) -> int:
     """Look for shortcuts: ways to answer BENCH without seeing the anatomy. Write the card, a README.md with figures.
@@ -32,7 +32,7 @@ def audit(bench: Path, out: Path | None, as_json: bool) -> int:
 
     layout = format_of(bench)
     if layout is not None and out is None:
-        raise InputError(f"{bench}: is {layout}, in which no card is written; name another folder with -o.")
+        raise InputError(f"{bench}: is {layout}, where the audit's README.md cannot be written; name a folder with -o.")
     with opened(bench) as loaded:
         loaded.key("the audit")
         with card.prepared(out or bench):

@@ -104,7 +104,8 @@ def _tell_filled(filled: Filled, out: Path) -> None:
     for fault in filled.faults:
         messages().print(f"left out: {fault}.", soft_wrap=True)
     if filled.more_faults:
-        messages().print(f"left out: {plural(filled.more_faults, 'more entry', 'more entries')}.", soft_wrap=True)
+        more = plural(filled.more_faults, "more entry", "more entries")
+        messages().print(f"left out: {more}, not listed here.", soft_wrap=True)
     if filled.laterals:
         messages().print(
             f"note: no lung masks were made for {plural(filled.laterals, 'lateral view')}.", soft_wrap=True
@@ -114,7 +115,7 @@ def _tell_filled(filled: Filled, out: Path) -> None:
     if filled.doubtful:
         many = plural(len(filled.doubtful), "pair of lungs looks", "pairs of lungs look")
         messages().print(
-            f"note: {many} wrong; look at the masks. The first: {filled.doubtful[0]}.", soft_wrap=True, style="yellow"
+            f"note: {many} wrong, the first in {filled.doubtful[0]}; look at the masks.", soft_wrap=True, style="yellow"
         )
     added = ", ".join(f"{number} {name}" for name, number in filled.structures.items()) or "nothing"
     say(f"masks added to {filled.changed:,} of {plural(filled.cases, 'case')} ({added}): {out}")

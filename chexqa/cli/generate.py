@@ -65,9 +65,10 @@ def _shared_options(command: Command) -> Command:
 @click.option("--reviewed", is_flag=True, help="Use only lesion masks that reviewers approved.")
 @click.option("--allow-lateral", is_flag=True, help="Also use lateral views; they get no questions on the lungs.")
 @click.option("--interventions", is_flag=True,
-              help="Also make altered radiographs: lesion filled, other lung tissue filled, or mirrored.")  # fmt: skip
+              help="Also make altered radiographs: lesion filled in, other lung tissue filled in, or "
+              "mirrored.")  # fmt: skip
 @click.option("--fill", type=click.Choice(["inpaint", "mean", "blur"]),
-              help="With --interventions: how a lesion is filled  [default: inpaint].")  # fmt: skip
+              help="With --interventions: how a lesion's area is filled in  [default: inpaint].")  # fmt: skip
 @click.option("--plugin", "plugins", multiple=True, metavar="NAME",
               help="A module, Python file or installed plugin that adds a kind of question. May be "
               "repeated.")  # fmt: skip
@@ -102,8 +103,8 @@ def generate(
     "--seed", type=int, required=True, help="Seed of every random choice; must differ from the benchmark's seed."
 )
 @click.option("--recipe", "recipes", multiple=True, shell_complete=_recipes,
-              help="The benchmark's recipe, if it is a YAML file of your own.")  # fmt: skip
-@click.option("--bank", help="The benchmark's question bank, if it is a YAML file of your own.")
+              help="YAML file of the benchmark's recipe; needed only if the recipe is your own.")  # fmt: skip
+@click.option("--bank", help="YAML file of the benchmark's question bank; needed only if the bank is your own.")
 @_shared_options
 def freshen(
     bench: Path, cases: Path, seed: int, out: Path, recipes: tuple[str, ...], bank: str | None,
@@ -201,7 +202,7 @@ def _print_altered(about: Record, out: Path) -> None:
         reasons[row["reason"]] += row["cases"] if row["condition"] == "target" else 0
     for reason, many in reasons.most_common():
         if many:
-            terminal.print(f"  lesion not filled in {plural(many, 'case')}: {reason}", soft_wrap=True)
+            terminal.print(f"  in {plural(many, 'case')} the lesion was not filled in: {reason}", soft_wrap=True)
     made = benchmark.load(out)
     if (few := few_audited(made, made.items)) is not None:
         terminal.print(few, style="yellow", soft_wrap=True)

@@ -65,7 +65,7 @@ def _common(access: str, why: str) -> Callable[[Callable[..., Any]], Callable[..
             type=click.Choice(["open", "credentialed"]),
             default=access,
             show_default=True,
-            help=f"credentialed: 'eval' sends the pictures to no remote endpoint. {why}",
+            help=f"Who may see the pictures. If credentialed, 'eval' does not send them to remote endpoints. {why}",
         )
         @click.option("--license", "license_", help="The data's licence, kept with every case.")
         @click.option(
@@ -315,9 +315,8 @@ def _tell(manifest: Path, outcome: Outcome) -> None:
     for fault in outcome.faults:
         messages().print(f"left out: {fault}.", soft_wrap=True)
     if outcome.more_faults:
-        messages().print(
-            f"left out and not listed: {plural(outcome.more_faults, 'more entry', 'more entries')}.", soft_wrap=True
-        )
+        more = plural(outcome.more_faults, "more entry", "more entries")
+        messages().print(f"left out: {more}, not listed here.", soft_wrap=True)
     for remark in outcome.remarks:
         messages().print(f"note: {remark}.", soft_wrap=True)
     absent = outcome.cases - outcome.present

@@ -44,7 +44,8 @@ def import_() -> None:
 @click.argument("release", metavar="DIR", type=_PATH)
 @click.option(
     "--access", type=click.Choice(["open", "credentialed"]), default="credentialed", show_default=True,
-    help="credentialed: 'eval' sends the pictures to no remote endpoint, as PhysioNet's terms demand.",
+    help="Who may see the pictures. If credentialed, 'eval' does not send them to remote endpoints, as PhysioNet's "
+    "terms demand.",
 )  # fmt: skip
 @click.option("-o", "--out", "output", required=True, metavar="BENCH", type=_PATH, help="The new benchmark's folder.")
 def chexpercept(release: Path, access: str, output: Path) -> None:
@@ -69,7 +70,7 @@ def chexpercept(release: Path, access: str, output: Path) -> None:
 @click.argument("bench", type=_PATH)
 @click.option(
     "--format", "fmt", default="chexqa", show_default=True, type=click.Choice(FORMATS),
-    help="chexqa: the benchmark's folder without the key (give --no-key). chexpercept: CheXpercept's own layout. "
+    help="chexqa: the benchmark's folder without the key; needs --no-key. chexpercept: CheXpercept's own layout. "
     "croissant: Croissant metadata of the benchmark's folder. huggingface: a Hugging Face dataset with a card and "
     "Croissant metadata. inspect: a dataset and a task of Inspect. lmms-eval: a task of lmms-eval. vlmevalkit: a "
     "folder with a launcher of VLMEvalKit, or its own table (.tsv), which holds single-choice items only.",
@@ -77,8 +78,8 @@ def chexpercept(release: Path, access: str, output: Path) -> None:
 @click.option("--no-key", is_flag=True, help="Leave the right answers (the key) out.")
 @click.option("--split-key", is_flag=True, help="Write the right answers (the key) to separate files.")
 @click.option("--about", "about_file", metavar="FILE", type=_PATH,
-              help="YAML file with the licence, people, sources and other facts for the card and the Croissant "
-              "metadata.")  # fmt: skip
+              help="YAML file with the licence, authors, sources and other facts for the dataset card (README.md) and "
+              "the Croissant metadata.")  # fmt: skip
 @click.option("-o", "--out", "output", required=True, type=_PATH,
               help="The new folder. For --format croissant: the file BENCH/croissant.json. For --format vlmevalkit: a "
                    "new folder, or a .tsv file.")  # fmt: skip
@@ -102,6 +103,10 @@ def export(bench: Path, fmt: str, no_key: bool, split_key: bool, about_file: Pat
             f"note: the metadata lack {', '.join(about.missing)}; add these fields to the file for --about.",
             soft_wrap=True,
         )
+    altered = sum(benchmark.about.get("interventions", {}).get("counts", {}).values())
+    if altered and fmt not in ("chexqa", "croissant"):
+        messages().print(f"note: {plural(altered, 'altered item')} left out; 'chexqa eval --condition' asks them.",
+                         soft_wrap=True)  # fmt: skip
     credentialed = benchmark.about["access"]["credentialed"]
     if credentialed:
         words = "which you may give only to people who signed the data use agreement"

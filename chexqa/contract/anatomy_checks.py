@@ -25,12 +25,12 @@ def check_lungs(anatomy: Mapping[str, Mask]) -> None:
     shared = int((right & left).sum()) / max(1, min(int(right.sum()), int(left.sum())))
     if shared > LUNG_OVERLAP:
         raise InputError(
-            f"right_lung and left_lung overlap by {shared:.0%} of the smaller one; give each lung its own mask."
+            f"right_lung and left_lung overlap in {shared:.0%} of the smaller lung; give each lung its own mask."
         )
     if right.any() and left.any() and _middle(right) > _middle(left):
         raise InputError(
-            "right_lung lies to the right of left_lung; exchange the two masks, since the patient's right lung "
-            "is on the left of the picture."
+            "right_lung must lie on the left side of the picture, but lies to the right of left_lung; exchange the two "
+            "masks."
         )
 
 
@@ -75,6 +75,6 @@ def check_lesion(finding: Finding, lesion: Mask, anatomy: Mapping[str, Mask]) ->
         return
     if not any((lesion & mask).any() for mask in anatomy.values()):
         raise InputError(
-            f"the mask touches none of {', '.join(anatomy)}; check that all masks belong to this image and that "
-            "no mask is mirrored."
+            f"the lesion's mask touches none of {', '.join(anatomy)}; check that these masks belong to this image and "
+            "that none of them is mirrored."
         )

@@ -229,7 +229,7 @@ def _check_whole(benchmark: Benchmark) -> None:
         if kind is None:
             raise InputError(
                 f"{where}: item '{item.item_id}' is of the kind '{item.kind}', which {ABOUT} does not declare"
-                f"{suggest(item.kind, benchmark.kinds)}; restore the file."
+                f"{suggest(item.kind, benchmark.kinds)}; restore both files."
             )
         if (item.level, item.stage, item.multi) != (kind.level, kind.stage, kind.multi):
             raise InputError(

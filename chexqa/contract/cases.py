@@ -272,9 +272,9 @@ class _Rules:
             raise InputError(f"{where}: the case id '{case_id}' is given twice, first in line {first}; rename one.")
         findings.find(finding, where)
         if present and record.get("mask") is None:
-            raise InputError(f"{where}: the finding is present but has no 'mask'; give its mask, or present: false.")
+            raise InputError(f"{where}: the finding is present but has no 'mask'; give it, or set 'present' to false.")
         if not present and record.get("mask") is not None:
-            raise InputError(f"{where}: the finding is absent but has a mask; set 'mask' to null, or present: true.")
+            raise InputError(f"{where}: the finding is absent but has a mask; set 'mask' to null or 'present' to true.")
         if present and record.get("negative_kind") is not None:
             raise InputError(
                 f"{where}: 'negative_kind' is only for absent findings, but this finding is "
@@ -282,12 +282,11 @@ class _Rules:
             )
         # Normalized, so that ./a.png equals a.png.
         image = PurePath(record["image"]).as_posix()
-        if self._states.setdefault(f"{finding} {image}", int(present)) != present:
-            raise InputError(
-                f"{where}: '{finding}' is present in one line and absent in another for the image "
-                f"'{record['image']}'; remove one of the "
-                "lines."
-            )
+        # The first line with this finding and image; negative if it says that the finding is absent.
+        first = self._states.setdefault(f"{finding} {image}", line if present else -line)
+        if (first > 0) != present:
+            said = f"'present' of '{finding}' differs from that in line {abs(first)} for the same image '{image}'"
+            raise InputError(f"{where}: {said}; remove one of the two lines.")
 
 
 class Folders:
@@ -314,8 +313,8 @@ class Folders:
         path = next((name for name in candidates if os.path.lexists(name)), candidates[0])
         if not any(self._real_path(path).startswith(folder.rstrip(os.sep) + os.sep) for folder in self._folders):
             raise InputError(
-                f"{where}: the path '{text}' leaves the manifest's folder through a link; put the file itself there, "
-                "or give the folder it is in with --image-root."
+                f"{where}: the path '{text}' leaves the manifest's folder through a link; replace the link with the "
+                "file, or give the linked file's folder with --image-root."
             )
         return Path(path)
 

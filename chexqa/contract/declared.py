@@ -105,8 +105,8 @@ def declared(record: Mapping[str, Any], where: str) -> Kind:
     for field_name in record["near"]:
         if schema.get(field_name, {}).get("type") not in ("integer", "number"):
             raise InputError(
-                f"{where}: the kind '{name}' declares a threshold for the field '{field_name}', which is not a number; "
-                "remove this threshold."
+                f"{where}: the kind '{name}' declares a threshold for the field '{field_name}', but this field is not "
+                "a number; remove the threshold."
             )
     parts = [(one, _TYPES[rule["type"]], _field(rule)) for one, rule in schema.items()]
     made = make_dataclass(

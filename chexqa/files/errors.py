@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import difflib
 import errno
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 LISTED = 30
+# Largest number of wrong lines of a file that one message lists.
+MOST_LINES = 10
 EXIT_OK = 0
 EXIT_BUG = 1
 EXIT_INPUT = 2
@@ -15,6 +18,33 @@ EXIT_UNFINISHED = 3
 
 class InputError(Exception):
     """Error in the input; its message is one sentence with the place, the value and the remedy. Exit code 2."""
+
+
+class WrongLines:
+    """Errors of a file's lines, collected so that one message lists them."""
+
+    def __init__(self, path: object) -> None:
+        self._path, self._count, self._first = path, 0, list[str]()
+
+    @contextmanager
+    def collected(self) -> Iterator[None]:
+        """Collect an ``InputError`` of the block, which reads one line; the block ends there."""
+        try:
+            yield
+        except InputError as error:
+            self._count += 1
+            if self._count <= MOST_LINES:
+                self._first.append(str(error))
+
+    def conclude(self) -> None:
+        """Raise one ``InputError`` that lists the first :data:`MOST_LINES` collected errors; do nothing without one."""
+        if self._count == 1:
+            raise InputError(self._first[0])
+        if self._count:
+            more = [f"and {self._count - MOST_LINES:,} more"] if self._count > MOST_LINES else []
+            listed = [one.removeprefix(f"{self._path}, ") for one in self._first]
+            lines = "".join(f"\n  {one}" for one in (*listed, *more))
+            raise InputError(f"{self._path}: {self._count:,} lines are wrong; correct them:{lines}")
 
 
 class UnfinishedError(Exception):

@@ -189,10 +189,16 @@ def read_json(path: Path, schema: str, inside: Path | None = None) -> Record:
 
 def read_lines(path: Path, inside: Path | None = None) -> Iterator[tuple[int, Any]]:
     """Yield ``(line number from 1, JSON value)`` of every non-blank line, unchecked."""
+    for number, line in text_lines(path, inside):
+        yield number, parse_json(line, f"{path}, line {number}")
+
+
+def text_lines(path: Path, inside: Path | None = None) -> Iterator[tuple[int, str]]:
+    """Yield ``(line number from 1, text)`` of every non-blank line."""
     with reading(path), open_text(path, inside) as file:
         for number, line in enumerate(bounded_lines(file, path), start=1):
             if line.strip():
-                yield number, parse_json(line, f"{path}, line {number}")
+                yield number, line
 
 
 def bounded_lines(file: IO[AnyStr], path: Path) -> Iterator[AnyStr]:

@@ -197,7 +197,7 @@ def real(path: Path) -> Path:
 def check_folder(place: Path, inside: Path) -> None:
     """Raise ``InputError`` if the folder ``place`` lies outside the folder ``inside`` because of a link."""
     if not _is_below(os.path.realpath(place), os.path.realpath(inside)):
-        raise InputError(f"{place}: a link leads out of {inside}, so nothing is written there; remove the link.")
+        raise InputError(f"{place}: a link leads out of {inside}, and nothing is written outside; remove the link.")
 
 
 def _descriptor(path: Path, inside: Path | None) -> int:

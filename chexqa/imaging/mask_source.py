@@ -105,10 +105,10 @@ def _check_size(size: tuple[int, ...], shape: tuple[int, int], what: str, frame:
     told = f"{what} {width} x {height} px and its image {shape[1]} x {shape[0]} px"
     if frame == "stretched":
         raise InputError(
-            f"{told}; with mask_frame stretched, give a mask that is square or has the image's proportions."
+            f"{told}; mask_frame is 'stretched', so give a mask that is square or has the image's proportions."
         )
     hint = (
-        ", or set mask_frame to stretched if the mask was drawn on the image stretched to a square"
+        ", or set mask_frame to 'stretched' if the mask was drawn on the image stretched to a square"
         if height == width
         else ""
     )

@@ -141,8 +141,8 @@ def from_polygons(polygons: Sequence[Sequence[Sequence[float]]], shape: tuple[in
             points = np.asarray(polygon, np.float64)
         except OverflowError:
             raise InputError(
-                f"{where}: polygon {number} has a number that is much too large; its points must be (x, y) in pixels "
-                "of this image."
+                f"{where}: polygon {number} has a coordinate that is much too large; its points must be (x, y) in "
+                "pixels of this image."
             ) from None
         margin = OUTSIDE * max(shape)
         outside = (points < -margin) | (points > np.array([width, height]) + margin) | ~np.isfinite(points)
@@ -242,8 +242,8 @@ def _checked_counts(rle: Mapping[str, Any], where: str) -> npt.NDArray[np.int64]
         raise InputError(f"{where}: the mask's run lengths are damaged (a run of {wrong[0]} pixels); {_AGAIN}")
     if counts.sum() != height * width:
         raise InputError(
-            f"{where}: the mask's runs add up to {counts.sum():,} pixels, but its size {height} x {width} has "
-            f"{height * width:,}; size must be [height, width]."
+            f"{where}: the mask's run lengths add up to {counts.sum():,} pixels, but a mask of {height} x {width} has "
+            f"{height * width:,}; 'size' must be [height, width]."
         )
     return counts
 

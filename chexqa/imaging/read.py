@@ -205,7 +205,7 @@ def decode_png(data: bytes, where: str, flag: int = cv2.IMREAD_UNCHANGED) -> npt
     width, height = (int.from_bytes(data[place], "big") for place in (_PNG_WIDTH, _PNG_HEIGHT))
     if not 0 < width * height <= MAX_PIXELS:
         raise InputError(
-            f"{where} is {width} x {height} px, but a picture has from 1 to {MAX_PIXELS:,} pixels; {_RESTORE}"
+            f"{where} is {width} x {height} px, but a picture must have 1 to {MAX_PIXELS:,} pixels in all; {_RESTORE}"
         )
     reduced_to_nothing = min(width, height) < _REDUCED_BY  # OpenCV fails if a side has no pixels
     try:
@@ -233,11 +233,13 @@ def open_thumb(data: bytes, where: str) -> Image.Image:
         if max(picture.size) > THUMB_SIDE:
             raise InputError(
                 f"{where} is {picture.width} x {picture.height} px, but a side has at most {THUMB_SIDE} px; "
-                "remove its folder to create it again."
+                "remove the folder 'thumbs', and it is made again."
             )
         picture.load()
     except (Image.DecompressionBombError, *_DAMAGED) as error:
-        raise InputError(f"{where} is not a complete JPEG ({error}); remove its folder to create it again.") from None
+        raise InputError(
+            f"{where} is not a complete JPEG ({error}); remove the folder 'thumbs', and it is made again."
+        ) from None
     return picture
 
 

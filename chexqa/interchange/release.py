@@ -49,7 +49,8 @@ def import_release(
     phantoms = [key_id for key_id in entries if _is_phantom(key_id)]
     if phantoms and len(phantoms) < len(entries):
         raise InputError(
-            f"{folder / layout.INDEX}: contains both drawn phantoms and real radiographs; import them separately."
+            f"{folder / layout.INDEX}: contains both phantoms (drawn by a program) and real radiographs; import them "
+            "separately."
         )
     with new_folder(out) as temporary:
         reader = _Reader(folder, temporary, access)
@@ -183,7 +184,7 @@ class _Case:
             if part is not None:
                 made.append(self._item(kind, part))
             elif kind not in ATTRIBUTES:
-                raise InputError(f"the {kind} question is missing; the case's other answers require it.")
+                raise InputError(f"the {kind} question is missing, although the answers before it lead to it.")
         return made
 
     def key(self) -> CaseKey:
@@ -214,7 +215,7 @@ class _Case:
         right = tuple(sorted(set(index if isinstance(index, list) else [index])))
         if right[-1] > len(options):
             raise InputError(
-                f"the answer to the {kind} question is {index}, but the question has only {len(options)} options."
+                f"the answer to the {kind} question is {index}, but its options are numbered 1 to {len(options)}."
             )
         evidence = {"release": {**self._kept(kind, part, context), "listed": listed is not None}}
         pictures = [option.image for option in options if option.image is not None]

@@ -37,8 +37,8 @@ def export_release(benchmark: Benchmark, out: Path, advance: Callable[[], None] 
             advance()
         if not entries:
             raise InputError(
-                f"{benchmark.folder}: has no perception item (stages 1 to 4), but CheXpercept's layout holds only "
-                "these; give a benchmark made with a perception recipe."
+                f"{benchmark.folder}: has no item of stages 1 to 4, and CheXpercept's layout holds no others; give a "
+                "benchmark made with the recipe chexpercept or strict."
             )
         text = json.dumps(entries, ensure_ascii=False, allow_nan=False, indent=2)
         write_bytes(temporary / layout.INDEX, (text + "\n").encode())
@@ -76,8 +76,8 @@ class _Writer:
         detection = self._items.get("detection")
         if detection is None:
             raise InputError(
-                f"{self._benchmark.folder}: case '{self._case.case_id}' has no detection item; CheXpercept's layout "
-                "needs one."
+                f"{self._benchmark.folder}: case '{self._case.case_id}' has no detection item, which CheXpercept's "
+                "layout needs; export a benchmark in which every case has one."
             )
         self._copy(layout.XRAY, detection.turn_images[0].image)
         entry: Record = {"detection_qa": self._single(detection)}
@@ -93,8 +93,8 @@ class _Writer:
         evaluation = self._items.get("contour_evaluation")
         if evaluation is None:
             raise InputError(
-                f"{self._benchmark.folder}: case '{self._case.case_id}' has no contour evaluation item; CheXpercept's "
-                "layout needs one."
+                f"{self._benchmark.folder}: case '{self._case.case_id}' has no item of the kind contour_evaluation, "
+                "which CheXpercept's layout needs; export a benchmark in which each such case has one."
             )
         place = self._kept(evaluation).get("relative_path", layout.OVERLAY)
         self._copy(f"contour_qa/{place}", evaluation.turn_images[0].image)
@@ -173,8 +173,8 @@ class _Writer:
         are_pictures = item.kind != "revision_result" or all(isinstance(place, str) for place in places)
         if len(options) != len(item.options) or not are_pictures:
             raise InputError(
-                f"{self._benchmark.folder}: the key of '{item.item_id}' has options from the release that do not match "
-                "the item's options; import the release again."
+                f"{self._benchmark.folder}: item '{item.item_id}' has other options than those that its key kept from "
+                "the CheXpercept release; import the release again."
             )
         return kept
 

@@ -166,7 +166,7 @@ def _options(where: str, row: Record) -> Options:
     lettered = [(str(row[letter]), None) for letter in ascii_uppercase if row.get(letter)]
     if not lettered:
         raise InputError(
-            f"{where}: has no column 'options', 'choices' or 'A', 'B', …; add the options in one of these."
+            f"{where}: has no options; add a column 'options' or 'choices', or one column per option: 'A', 'B', …"
         )
     return lettered
 
@@ -226,7 +226,6 @@ def _answer(where: str, given: Any, options: Options) -> tuple[int, ...]:
             )
     if not all(1 <= one <= len(options) for one in found):
         raise InputError(
-            f"{where}: the answer '{given}' names an option that does not exist; the question has {len(options)} "
-            "options; correct it."
+            f"{where}: the answer '{given}' names none of the question's {len(options)} options; correct the answer."
         )
     return tuple(sorted(set(found)))

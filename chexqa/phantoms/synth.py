@@ -136,8 +136,11 @@ def write_cases(
     for finding in findings:
         if finding not in PHANTOM_FINDINGS:
             raise InputError(f"there are no phantoms of '{finding}'{suggest(finding, PHANTOM_FINDINGS)}.")
-    if not findings or len(set(findings)) < len(findings):
-        raise InputError("a finding is named twice; name each finding once.")
+    if not findings:
+        raise InputError("findings: none is named; name at least one.")
+    twice = next((finding for finding in findings if findings.count(finding) > 1), None)
+    if twice is not None:
+        raise InputError(f"findings: '{twice}' is named twice; name each finding once.")
     if os.path.lexists(out):
         raise InputError(f"{out} exists already; remove it, or name another folder for the phantom cases.")
     try:

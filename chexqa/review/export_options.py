@@ -96,7 +96,7 @@ def check_wish(wish: Wish) -> None:
     if wish.overlap and not 2 <= wish.readers <= len(wish.reviewers):
         raise InputError(
             f"--overlap-readers {wish.readers}: must be from 2 to the number of reviewers ({len(wish.reviewers)}); "
-            "name more reviewers, or give --overlap 0."
+            "change this number, name more reviewers, or give --overlap 0."
         )
     if wish.sample is not None and wish.sample < 1:
         raise InputError(f"--sample {wish.sample}: give a number of cases, at least 1.")
@@ -106,14 +106,15 @@ def check_wish(wish: Wish) -> None:
             "questions."
         )
     if wish.what == "masks" and wish.blind_answers:
-        raise InputError("--what masks: masks have no answers; leave out --blind-answers.")
+        raise InputError("--blind-answers is for questions, but --what masks exports masks; leave out --blind-answers.")
     if wish.study is not None:
         check_study(wish.study)
     names = {name.casefold() for name in wish.reviewers}
     double = next((name for name in wish.reviewers if f"{name}-2".casefold() in names), None)
     if double is not None:
         raise InputError(
-            f"--reviewers: '{double}-2' is also the name of the second folder of {double}; give another name."
+            f"--reviewers: {double} gets a second folder named '{double}-2', so no reviewer can have this name; give "
+            "another one."
         )
     if not 0 <= wish.planted <= 0.5:
         raise InputError(f"--planted {wish.planted:g}: give the share of wrong proposals, from 0 (none) to 0.5.")

@@ -57,7 +57,7 @@ def channels_of(words: tuple[str, ...]) -> dict[str, int]:
         found[name] = int(number)
     if BOTH_LUNGS in found and len(found.keys() & {"right_lung", "left_lung"}) > 0:
         raise InputError(
-            f"--channel: {BOTH_LUNGS} (both) and a single lung are named; give either {BOTH_LUNGS}, or right_lung and "
+            f"--channel: names {BOTH_LUNGS} and also a single lung; name either {BOTH_LUNGS}, or right_lung and "
             "left_lung."
         )
     return found

@@ -151,8 +151,8 @@ def _read_map(path: Path) -> dict[str, str]:
         image, key = row.cells["image"], row.cells["key"]
         if image and key and keys.setdefault(bare(image), key) != key:
             raise InputError(
-                f"{path}, line {row.line}: the image '{image}' has another value of 'key' in an earlier line; "
-                "remove one of the two lines."
+                f"{path}, line {row.line}: the column 'key' has '{key}' for the image '{image}', but "
+                f"'{keys[bare(image)]}' in an earlier line; remove one of the two lines."
             )
     return keys
 
@@ -246,7 +246,8 @@ def from_runs(runs: str, shape: tuple[int, int], where: str) -> Mask:
     size = shape[0] * shape[1]
     if len(numbers) % 2:
         raise InputError(
-            f"{where}: the run lengths are cut off: pairs are needed, but there are {len(numbers)} numbers."
+            f"{where}: the run lengths are cut off: they must be pairs, but {len(numbers)} numbers are given; export "
+            "the mask again."
         )
     edges = np.empty(len(numbers) + 2, np.int64)
     edges[0], edges[-1] = 0, size

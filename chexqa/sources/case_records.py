@@ -136,8 +136,8 @@ class Places:
         self.image_root = Path(os.path.commonpath(outside)) if outside else None
         if self.image_root is not None and self.image_root == Path(self.image_root.anchor):
             raise InputError(
-                f"{manifest}: the data folders have no common parent folder ({', '.join(map(str, outside))}); "
-                f"write the manifest into a folder that contains one of them."
+                f"{manifest}: these data folders have no parent folder in common: {', '.join(map(str, outside))}; "
+                "write the manifest into a parent folder of one of the data folders."
             )
         self._folders = cases.Folders(manifest, self.image_root)
         self._real = dict(zip(folders, real, strict=True))
@@ -153,8 +153,8 @@ class Places:
         found = self._find(text, path)
         if found != path:
             raise InputError(
-                f"{path}: its path relative to the manifest's folder leads to {found}, because a folder on the way "
-                f"is a link; write the manifest into a folder that is not a link."
+                f"{path}: the path from the manifest's folder to this file leads to {found} instead, because a folder "
+                "on the way is a link; write the manifest into a folder that is not a link."
             )
         return Path(text).as_posix()
 

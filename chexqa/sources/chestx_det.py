@@ -89,7 +89,7 @@ class _Reader:
                         name, instances = _checked(entry, where)
                         if first.setdefault(name, number) != number:
                             raise InputError(
-                                f"{where}: the picture '{name}' is already in entry {first[name]}, which is used"
+                                f"{where}: the picture '{name}' is already in entry {first[name]}, which counts"
                             )
                         yield from self._one(split, name, instances, f"{file}, {name}")
                     except InputError as error:

@@ -82,7 +82,7 @@ def _folder_records(
         if path.suffix.lower() in PICTURES and not path.name.startswith("."):
             if path.stem in pictures:
                 raise InputError(
-                    f"{path}: {pictures[path.stem]} has the same name without suffix, so both pictures would get the "
+                    f"{path}: differs from {pictures[path.stem]} only in the suffix, so both pictures would get the "
                     "same masks; rename one of the two."
                 )
             pictures[path.stem] = path.name
@@ -251,4 +251,4 @@ def _check_present(row: dict[str, str], where: str) -> None:
         raise InputError(f"{where}: 'present' is '{row['present']}'; write 1 or 0.")
     if said and (said in _YES) != bool(row["mask"]):
         state = "present but has no mask" if said in _YES else "absent but has a mask"
-        raise InputError(f"{where}: the finding is {state}; correct 'present' or 'mask'.")
+        raise InputError(f"{where}: the finding is {state}; correct one of the columns 'present' and 'mask'.")

@@ -57,7 +57,7 @@ class _Reader:
             where = f"{file}, {study or split}"
             try:
                 if not study:
-                    raise InputError(f"{where}: the key of a study is empty; give the study's name as its key.")
+                    raise InputError(f"{where}: the name of a study is empty; write the study's name there.")
                 yield from self._one(study, entry, where)
             except InputError as error:
                 self._outcome.fault(error)

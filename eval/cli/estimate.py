@@ -229,12 +229,17 @@ _SMALL = 0.01
 def _apart(found: list[Resolution]) -> str:
     """Return a sentence with the smallest difference that a study detects, for each level."""
     shown = [row for row in found if row.score in ON] or found[:1]
-    sizes = ", ".join(f"{100 * row.detectable:.1f} points ({row.score})" for row in shown)
-    patients = plural(max(row.patients for row in shown), "patient")
-    return (
-        f"With these {patients}, four of five studies find a difference between two models if it is at least {sizes}. "
-        "Assumed: one model is right and the other wrong on 30 % of the items. For more, run chexqa power."
+    sizes = ", ".join(f"{100 * row.detectable:.1f} points ({row.score})" for row in shown if row.shows)
+    without = ", ".join(row.score for row in shown if not row.shows)
+    these = f"With these {plural(max(row.patients for row in shown), 'patient')}"
+    said = (
+        [f"{these}, four of five studies find a difference between two models if it is at least {sizes}."]
+        if sizes
+        else []
     )
+    said += [f"{these}, no difference between two models can be shown on {without}."] if without else []
+    assumed = "Assumed: one model is right and the other wrong on 30 % of the items. For more, run chexqa power."
+    return " ".join([*said, assumed])
 
 
 @click.command("power", epilog="Example: chexqa power bench --difference 5 --models gpt-5.4,lingshu-32b")
@@ -323,14 +328,14 @@ def _show_power(
         until = (
             f"{row.sequential:,}" if row.sequential else "" if row.within is None else f"no, {100 * row.within:.0f} %"
         )
-        table.add_row(row.score, f"{row.patients:,}", f"{100 * row.detectable:.1f}",
+        table.add_row(row.score, f"{row.patients:,}", f"{100 * row.detectable:.1f}" if row.shows else "none",
                       f"{100 * row.power:.0f} %", f"{row.needed:,}", f"{row.alike:,}", until)  # fmt: skip
     out.print(table)
     family = f" divided by {assumed.tests:,}, as for the first test in Holm's method" if assumed.tests > 1 else ""
     out.print(
         "Columns. Patients: the number of patients with items that count in the score. Found from: the smallest "
         "difference, in points, that a test detects in four of five studies; the level of the test is "
-        f"5 %{family}. "
+        f"5 %{family}; 'none' if so few patients cannot show even the largest difference that two models can have. "
         f"Needed: the number of patients of a whole study, with the same proportions, to detect a difference of "
         f"{difference:g} points. Alike: the same number to show that two equal models differ by less than "
         f"{difference:g} points (90 % interval, four of five studies). Until decided: the median number of counted "

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import click
 
 from chexqa.eval.cli.params import MARGIN
 from chexqa.eval.design import plan as planning
-from chexqa.eval.prompts.protocols import Protocol
 from chexqa.eval.readers import reviewed as reviewed_sample
 from chexqa.eval.readers import second_reader
 from chexqa.eval.report import display_all
@@ -22,6 +21,7 @@ from chexqa.eval.scoring import predictions
 from chexqa.eval.scoring.grade import Graded
 from chexqa.eval.tables import asked_items, fresh_seeds
 from chexqa.eval.tables.all_tables import SEVERAL, Group, groups
+from chexqa.files.errors import InputError
 from chexqa.files.opening import real
 from chexqa.files.say import say, say_json
 from chexqa.files.terminal import PHANTOM_NOTICE, console, plural
@@ -76,9 +76,9 @@ PLAN = click.option(
          "the runs kept.",
 )  # fmt: skip
 PROTOCOL = click.option(
-    "--protocol", metavar="NAME", type=click.Choice(get_args(Protocol)),
-    help="Protocol of predictions whose lines name no protocol; the predictions are compared with the runs of this "
-         "protocol.",
+    "--protocol", metavar="NAME",
+    help="Protocol of predictions whose lines name no protocol, as the tables print it, such as 'end_to_end' or "
+         "'end_to_end (confidence)'; the predictions are compared with the runs of this protocol.",
 )  # fmt: skip
 
 
@@ -195,6 +195,11 @@ def read(
             files, benchmark_folder, allow_partial, models_file, folders, reread, on, protocol
         )
     else:
+        if protocol is not None:
+            raise InputError(
+                f"--protocol {protocol}: names the protocol of predictions, but no file of predictions is given; leave "
+                "it out."
+            )
         graded = grading.grade_folders(runs, benchmark_folder, allow_partial, models_file, reread, on)
     if reviewed is not None:
         graded = replace(graded, reviewed=reviewed_sample.load(reviewed, graded.benchmark))

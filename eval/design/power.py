@@ -57,6 +57,8 @@ class Resolution(NamedTuple):
     """Differences that a study can detect on one score; a difference is a fraction, on the scale of the score.
 
     - ``detectable``: the smallest difference that is detected with the wanted power.
+    - ``largest``: the largest difference that two models can have under the assumed discordance, at most 1. If
+      ``detectable`` is larger, the study cannot show any difference with the wanted power.
     - ``power``: the probability of detecting ``difference``.
     - ``patients``: the number of patients that count in the score.
     - ``needed``: the number of patients of a whole study that detects ``difference`` with the wanted power. The study
@@ -76,11 +78,17 @@ class Resolution(NamedTuple):
     patients: int
     standard_error: float
     detectable: float
+    largest: float
     power: float
     needed: int
     alike: int
     sequential: int | None = None
     within: float | None = None
+
+    @property
+    def shows(self) -> bool:
+        """Return True if the study can detect a possible difference with the wanted power."""
+        return self.detectable <= self.largest
 
 
 def resolutions(
@@ -111,7 +119,8 @@ def _resolution(
     name: str, people: dict[str, Weights], weights: Weights, difference: float, assumed: Assumptions, whole: int,
     scale: float,
 ) -> Resolution:  # fmt: skip
-    if difference > assumed.discordance * sum(weights.values()):
+    largest = assumed.discordance * sum(weights.values())
+    if difference > largest:
         raise InputError(
             f"--difference {100 * difference:g}: two models that disagree (one right, one wrong) on "
             f"{100 * assumed.discordance:g} % of items cannot be {100 * difference:g} points apart on {name}; give a "
@@ -129,6 +138,7 @@ def _resolution(
         count,
         error,
         assumed.factor * error,
+        min(largest, 1.0),
         float(stats.norm.sf(quantile - difference / error) + stats.norm.cdf(-quantile - difference / error)),
         int(np.ceil(whole * (assumed.factor * own / difference) ** 2)),
         int(np.ceil(whole * (alike * own / difference) ** 2)),

@@ -1,8 +1,8 @@
 "use strict";
 // Data of the gallery: scripts beside the page call the functions of `gallery`. Untrusted text is only ever set as text.
 const CONTROL = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
-const OUTSIDE = "-", LETTERS = "0123456789ab";
-const MARKS = { correct: "✓", wrong: "✗", unparsed: "?", truncated: "…", refused: "!", empty: "0", overflow: "↑", error: "E", not_asked: "·", changed: "≠", kept: "=", "no original": "·" };
+const OUTSIDE = "-", LETTERS = "0123456789abc";
+const MARKS = { correct: "✓", wrong: "✗", unparsed: "?", truncated: "…", refused: "!", empty: "0", overflow: "↑", error: "E", not_asked: "·", changed: "≠", kept: "=", "no original": "·", "frame not proved": "~" };
 const images = new Map(), outlines = new Map(), packs = new Map(), scripts = new Map();
 let data = null, entries = [];
 
@@ -77,6 +77,8 @@ function grouped(rows) {
 const listed = (rows) => grouped(rows).map(([protocol, names]) => (protocol ? `${protocol}: ` : "") + names.join(", ")).join("; ");
 
 const stateOf = (entry, row) => data.states[LETTERS.indexOf(entry.states[row])] || null;
+// False where no answer was asked for, and for a place in a coordinate system that is not proved.
+const isJudged = (entry, row) => entry.states[row] !== OUTSIDE && stateOf(entry, row) !== "frame not proved";
 const askedRows = (entry) => data.rows.map((_, row) => row).filter((row) => entry.states[row] !== OUTSIDE);
 const saidOf = (entry) => (entry.saidRows ??= entry.said.split(",").map((one) => (one ? one.split(".").map(Number) : [])));
 const keyOf = (entry) => (entry.key ? entry.key.split(".").map(Number) : []);

@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.forms import SOMEWHERE
 from chexqa.contract.items import ORIGINAL, Answer, CaseKey, Item, asking_order
 from chexqa.contract.read_run import Turn
 from chexqa.eval.grounding.answer_pairs import left_out
+from chexqa.eval.place_results.frame_proofs import marker_form, proved
 from chexqa.eval.scoring.grade import STATES, Graded, protocol_name
 from chexqa.generators.interventions import altered_items
 from chexqa.generators.interventions.alter_case import ASKED_AGAIN
@@ -21,7 +23,9 @@ _WHO, _TEXTS = ("model", "protocol"), ("reply", "reasoning")
 # States of an answer to a target picture, for which no answer is right: the answer differs from the answer to the
 # original, both are the same, or the original has no answer.
 CHANGED, KEPT, UNPAIRED = "changed", "kept", "no original"
-ALL_STATES = (*STATES, CHANGED, KEPT, UNPAIRED)
+# State of a place that is neither right nor wrong, because test markers do not prove the model's coordinate system.
+UNPROVED = "frame not proved"
+ALL_STATES = (*STATES, CHANGED, KEPT, UNPAIRED, UNPROVED)
 Row = tuple[str, str]  # model and protocol
 
 
@@ -75,8 +79,8 @@ class Entry:
 
     @property
     def share(self) -> float | None:
-        """Return the share of right answers to the item; None if no model was asked."""
-        asked = [one.state for one in self.said if one is not None]
+        """Return the share of right answers to the item; None if no model was asked, or no answer can be judged."""
+        asked = [one.state for one in self.said if one is not None and one.state != UNPROVED]
         return asked.count("correct") / len(asked) if asked else None
 
 
@@ -103,7 +107,7 @@ def collect(graded: Graded) -> Entries:
     benchmark = graded.benchmark
     answers, cases = benchmark.key("the report's gallery")
     rows: list[Row] = graded.grades.select("model", "protocol").unique(maintain_order=True).rows()
-    said = _said(graded.grades, rows)
+    said = _said(graded, rows)
     asked = asked_items(benchmark, graded.grades)
     left = _not_audited(graded)
     of_case: dict[str, list[Entry]] = {}
@@ -123,15 +127,30 @@ def asked_items(benchmark: Benchmark, grades: pl.DataFrame) -> list[Item]:
     return [item for item in benchmark.items if item.item_id in asked]
 
 
-def _said(grades: pl.DataFrame, rows: list[Row]) -> dict[str, list[Said | None]]:
+def _said(graded: Graded, rows: list[Row]) -> dict[str, list[Said | None]]:
+    grades, unproved = graded.grades, _unproved(graded, rows)
     column = {row: number for number, row in enumerate(rows)}
     found: dict[str, list[Said | None]] = {}
     known: dict[Said, Said] = {}  # thousands of answers are equal, and are kept once
     for item_id, model, protocol, state, parsed, confidence in _first(grades, "state", "parsed", "confidence"):
         said = found.setdefault(item_id, [None] * len(rows))
+        if parsed is not None and SOMEWHERE in parsed and (model, protocol) in unproved.get(item_id, ()):
+            state = UNPROVED
         one = Said(state, None if parsed is None else tuple(parsed), None, confidence=confidence)
         said[column[model, protocol]] = known.setdefault(one, one)
     return found
+
+
+def _unproved(graded: Graded, rows: list[Row]) -> dict[str, set[Row]]:
+    """Return the rows whose coordinate system is not proved, keyed by item id; only for items on present findings."""
+    benchmark = graded.benchmark
+    needed = {name: form for name, kind in benchmark.kinds.items() if (form := marker_form(kind)) is not None}
+    asked = {item.item_id: needed[item.kind] for item in benchmark.items if item.kind in needed}
+    if not asked:
+        return {}
+    answers, shown = benchmark.key("the report's gallery")[0], proved(graded)
+    lacking = {form: {row for row in rows if (*row, form) not in shown} for form in {*asked.values()}}
+    return {item_id: lacking[form] for item_id, form in asked.items() if answers[item_id].answer == (SOMEWHERE,)}
 
 
 def _first(grades: pl.DataFrame, *columns: str) -> Iterator[tuple[Any, ...]]:

@@ -15,7 +15,7 @@ from chexqa.eval.gallery.entries import ALL_STATES, Entries, Entry, Said
 from chexqa.eval.place_results import gallery_drawings
 
 # A state is one character: its place in ALL_STATES as a digit or letter, or a dash if the row was not to be asked.
-_LETTERS, _NOT_ITS_OWN = "0123456789ab", "-"
+_LETTERS, _NOT_ITS_OWN = "0123456789abc", "-"
 
 
 class Numbered:

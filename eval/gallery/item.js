@@ -33,7 +33,7 @@ function showItem(entry, record, outline) {
 function steps(entry) {
   const others = entries.filter((other) => other.place === entry.place && other.condition === "original");
   return make("nav", { class: "steps", "aria-label": "Questions of this case" }, ...others.map((other) => {
-    const asked = shownRows(other), right = asked.filter((row) => other.states[row] === "0").length;
+    const asked = shownRows(other).filter((row) => isJudged(other, row)), right = asked.filter((row) => other.states[row] === "0").length;
     return make("a", { href: address({ item: other.id }), "aria-current": other === entry ? "page" : null }, words(other.kind), make("small", {}, ` ${right}/${asked.length}`));
   }));
 }

@@ -41,11 +41,11 @@ function passing() {
     if (all.flag.length && !all.flag.some((flag) => entry.flags.includes(flag))) return false;
     if (key.length && !key.some((number) => keyOf(entry).includes(number))) return false;
     if (right.some((own) => !own.some((row) => entry.states[row] === "0"))) return false;
-    if (wrong.some((own) => !own.some((row) => entry.states[row] !== "0" && entry.states[row] !== OUTSIDE))) return false;
+    if (wrong.some((own) => !own.some((row) => entry.states[row] !== "0" && isJudged(entry, row)))) return false;
     if (byRow && !rows.some((row) => isAnswered(entry, row))) return false;
     if (all.models.length || all.difficulty.length) {
       if (!canBeRight(entry)) return false;
-      const asked = rows.filter((row) => entry.states[row] !== OUTSIDE), share = asked.filter((row) => entry.states[row] === "0").length / asked.length;
+      const asked = rows.filter((row) => isJudged(entry, row)), share = asked.filter((row) => entry.states[row] === "0").length / asked.length;
       if (!asked.length) return false;
       if (!wanted("models", share === 1 ? "all_right" : share === 0 ? "all_wrong" : "differ")) return false;
       if (!wanted("difficulty", share < 1 / 3 ? "hard" : share <= 2 / 3 ? "middle" : "easy")) return false;
@@ -169,11 +169,11 @@ function card(entry) {
   const names = (state, chosen) => chosen.length ? make("span", { class: `names ${state}`, title: listed(chosen) },
     make("b", {}, `${MARKS[state]} ${chosen.length}`), ...grouped(chosen).flatMap(([protocol, models]) => [protocol ? make("i", {}, ` ${protocol}:`) : null, ...models.flatMap((model, place) => [" ", make("span", {}, model + (place < models.length - 1 ? "," : ""))])])) : null;
   const by = new Map();
-  for (const row of asked) { const state = stateOf(entry, row), group = ["correct", "changed", "kept"].includes(state) ? state : "wrong"; by.set(group, [...(by.get(group) ?? []), row]); }
+  for (const row of asked) { const state = stateOf(entry, row), group = ["correct", "changed", "kept", "frame not proved"].includes(state) ? state : "wrong"; by.set(group, [...(by.get(group) ?? []), row]); }
   return make("li", {}, make("a", { href: address({ item: entry.id }) }, pictures,
     make("div", { class: "about" }, make("strong", {}, words(entry.kind)), make("span", { class: "pale" }, ` ${words(entry.finding)}${entry.condition === "original" ? "" : `, ${alteration(entry.condition)}`}`),
       ...entry.flags.map((flag) => make("span", { class: `flag ${flag === "contested" ? "contested" : ""}` }, words(flag))),
-      names("correct", by.get("correct") ?? []), names("wrong", by.get("wrong") ?? []), names("changed", by.get("changed") ?? []), names("kept", by.get("kept") ?? []), replies.excerpt(entry, asked))));
+      names("correct", by.get("correct") ?? []), names("wrong", by.get("wrong") ?? []), names("changed", by.get("changed") ?? []), names("kept", by.get("kept") ?? []), names("frame not proved", by.get("frame not proved") ?? []), replies.excerpt(entry, asked))));
 }
 
 // True if an altered question shows the pictures of its original, such as a question in other words.

@@ -8,6 +8,8 @@ from typing import Any
 
 import polars as pl
 
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.kinds import Kind
 from chexqa.contract.read_run import Run, Turn
 from chexqa.eval.models.registry import READERS
 from chexqa.eval.places import markers
@@ -16,7 +18,7 @@ from chexqa.eval.places.markers import Proof
 from chexqa.eval.places.pictures import picture_size
 from chexqa.eval.places.target import Target, target_of
 from chexqa.eval.prompts import parser_places
-from chexqa.eval.scoring.grade import protocol_name
+from chexqa.eval.scoring.grade import Graded, protocol_name
 from chexqa.eval.scoring.sample import ScoredSample
 
 PROVED, GIVEN = "proved", "given"
@@ -28,7 +30,7 @@ COLUMNS: dict[str, Any] = {
 Who = tuple[str, str]
 
 
-def frame_proofs(study: ScoredSample) -> pl.DataFrame:
+def frame_proofs(graded: Graded) -> pl.DataFrame:
     """Return a row for each model, protocol and form of test markers (``point, box``); empty if no markers were asked.
 
     Columns besides ``model, protocol, form``:
@@ -40,23 +42,40 @@ def frame_proofs(study: ScoredSample) -> pl.DataFrame:
     - ``proof``: the verdict, as in :class:`chexqa.eval.places.markers.Proof`. Human readers get no test markers,
       because their pictures have rulers in pixels; their verdict is ``given``.
     """
-    marks = {item.item_id for item in study.benchmark.items if item.kind in markers.KINDS}
+    benchmark = graded.benchmark
+    marks = {item.item_id for item in benchmark.items if item.kind in markers.KINDS}
     if not marks:
         return pl.DataFrame(schema=COLUMNS)
-    targets = _targets(study)
-    asked = sorted({study.benchmark.item[item_id].form.name for item_id in marks})
+    targets = _targets(benchmark)
+    asked = sorted({benchmark.item[item_id].form.name for item_id in marks})
     rows: list[tuple[str, str, str, str, int, int, str, str]] = []
-    for run in study.graded.runs:
+    for run in graded.runs:
         for model in run.models:
             if model.startswith(READERS):
                 rows += [(model, protocol_name(run), form, PIXELS.name, 0, 0, "", GIVEN) for form in asked]
                 continue
             turns = [turn for turn in run.turns if turn.model == model and turn.item_id in marks and not turn.repeat]
-            for form, proof in _proofs(study, run, model, turns, targets).items():
+            for form, proof in _proofs(benchmark, run, model, turns, targets).items():
                 fitting = ", ".join(proof.fitting)
                 rows.append((model, protocol_name(run), form, proof.declared, proof.asked, proof.found, fitting,
                              proof.verdict))  # fmt: skip
     return pl.DataFrame(rows, schema=COLUMNS, orient="row").unique(maintain_order=True)
+
+
+def proved(graded: Graded) -> set[tuple[str, str, str]]:
+    """Return the model, protocol and form of test markers (``point, box``) of each coordinate system that is proved."""
+    accepted = frame_proofs(graded).filter(pl.col("proof").is_in(ACCEPTED))
+    return {*accepted.select("model", "protocol", "form").iter_rows()}
+
+
+def marker_form(kind: Kind) -> str | None:
+    """Return the form of the test markers that prove answers to a kind of question.
+
+    Return None for a kind whose answers need no proof: one that asks for no place, or for the markers themselves.
+    """
+    if not kind.form.is_place or kind.name in markers.KINDS:
+        return None
+    return "box" if kind.form.name in BOXES else "point"
 
 
 def mask_unproved(study: ScoredSample, table: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
@@ -66,15 +85,10 @@ def mask_unproved(study: ScoredSample, table: pl.DataFrame, names: Iterable[str]
     (``…_low`` and ``…_high``) become null too. Kinds that ask for test markers keep their scores.
     """
     kinds = study.benchmark.kinds.items()
-    forms = {
-        name: "box" if kind.form.name in BOXES else "point"
-        for name, kind in kinds
-        if kind.form.is_place and name not in markers.KINDS
-    }
+    forms = {name: form for name, kind in kinds if (form := marker_form(kind)) is not None}
     if not forms:
         return table
-    proved = frame_proofs(study).filter(pl.col("proof").is_in(ACCEPTED)).select("model", "protocol", "form").unique()
-    shown = {*proved.iter_rows()}
+    shown = proved(study.graded)
     rows = table.select("model", "protocol", "kind").iter_rows()
     keep = pl.Series([kind not in forms or (model, protocol, forms[kind]) in shown for model, protocol, kind in rows],
                      dtype=pl.Boolean)  # fmt: skip
@@ -82,15 +96,15 @@ def mask_unproved(study: ScoredSample, table: pl.DataFrame, names: Iterable[str]
     return table.with_columns(pl.when(keep).then(pl.col(name)).alias(name) for name in columns)
 
 
-def _targets(study: ScoredSample) -> dict[str, Target]:
-    cases = study.benchmark.key("the proof of a coordinate system by test markers")[1]
-    marked = {item.case_id for item in study.benchmark.items if item.kind in markers.KINDS}
+def _targets(benchmark: Benchmark) -> dict[str, Target]:
+    cases = benchmark.key("the proof of a coordinate system by test markers")[1]
+    marked = {item.case_id for item in benchmark.items if item.kind in markers.KINDS}
     found = {case_id: target_of(cases[case_id].measures, f"the key of case '{case_id}'") for case_id in marked}
     return {case_id: target for case_id, target in found.items() if target is not None}
 
 
 def _proofs(
-    study: ScoredSample, run: Run, model: str, turns: list[Turn], targets: dict[str, Target]
+    benchmark: Benchmark, run: Run, model: str, turns: list[Turn], targets: dict[str, Target]
 ) -> dict[str, Proof]:
     """Return the proof of a model's coordinate system, keyed by the answer form of its test markers."""
     quirks = run.about["models"][model].get("quirks", {})
@@ -98,9 +112,9 @@ def _proofs(
     replies: dict[str, list[tuple[str | None, Target]]] = defaultdict(list)
     sizes: dict[str, Size] = {}
     for turn in turns:
-        item = study.benchmark.item[turn.item_id]
+        item = benchmark.item[turn.item_id]
         replies[item.form.name].append((turn.raw, targets[item.case_id]))
-        sizes[item.form.name] = picture_size(study.benchmark, item)
+        sizes[item.form.name] = picture_size(benchmark, item)
 
     def proof_of(form: str) -> Proof:
         def read(text: str, frame: Frame) -> tuple[Shape, ...] | None:

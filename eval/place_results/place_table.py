@@ -151,7 +151,7 @@ def _proved(study: ScoredSample, table: pl.DataFrame) -> pl.DataFrame:
     forms = {
         name: "box" if study.benchmark.kinds[name].form.name in OF_BOXES else "point" for name in place_kinds(study)
     }
-    proofs = frame_proofs(study).select(*WHO, "form", pl.col("proof").alias("frame"))
+    proofs = frame_proofs(study.graded).select(*WHO, "form", pl.col("proof").alias("frame"))
     joined = table.with_columns(pl.col("kind").replace_strict(forms, return_dtype=pl.String).alias("form")).join(
         proofs, on=[*WHO, "form"], how="left", maintain_order="left"
     )

@@ -42,7 +42,12 @@ _NOWHERE = re.compile(
 )
 _NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?"
 _VALUE = re.compile(rf"(?<![\w.])(?:{_NUMBER}|[-+]?(?:nan|inf(?:inity)?)\b)")
-_NAME = r"x_?min|y_?min|x_?max|y_?max|left|top|right|bottom|width|height|[xy]_?[0-9]{0,3}|w|h"
+_NAME = (
+    r"x_?min|y_?min|x_?max|y_?max|left|top|right|bottom|width|height|[xy]_?[0-9]{0,3}|w|h|"
+    r"(?:top|upper)_?left_?[xy]|(?:bottom|lower)_?right_?[xy]"
+)
+# The two corners of a box that objects name, such as top_left, topLeft and "upper left".
+_CORNERS = (re.compile(r"(?:top|upper)[-_ ]?left"), re.compile(r"(?:bottom|lower)[-_ ]?right"))
 _NAMED = re.compile(rf"(?<![a-z_])({_NAME})[\"']?\s*[:=]\s*[\"']?((?:{_NUMBER})|[-+]?(?:nan|inf(?:inity)?)\b)")
 _TAG = re.compile(
     r"<points?\b([^<>]{3,20000}?)/?>|<\|?(?:box|bbox|point|quad|polygon)(?:_start)?\|?>(.*?)<[|/]{1,2}?(?:box|bbox|"
@@ -65,6 +70,8 @@ _KEYS = (
 )  # fmt: skip
 _BEFORE = {
     "left": "x1", "xmin": "x1", "x": "x1", "x0": "x1", "top": "y1", "ymin": "y1", "y": "y1", "y0": "y1",
+    "topleftx": "x1", "toplefty": "y1", "upperleftx": "x1", "upperlefty": "y1", "bottomrightx": "x2",
+    "bottomrighty": "y2", "lowerrightx": "x2", "lowerrighty": "y2",
     "right": "x2", "xmax": "x2", "bottom": "y2", "ymax": "y2", "width": "w", "height": "h",
 }  # fmt: skip
 
@@ -152,7 +159,7 @@ def _shapes(text: str, announced: bool) -> Iterator[list[float]]:
     line = text.strip().partition("\n")[0] if announced else text
     pairs = _PAIR.findall(line)
     if pairs:
-        yield [float(number) for pair in pairs for number in pair]
+        yield _Pairs(float(number) for pair in pairs for number in pair)
     elif _VALUE.search(line) and not _WORDS.search(_COORDINATE_WORDS.sub("", line)):
         yield _numbers(line)
 
@@ -164,11 +171,20 @@ def _numbers(text: str) -> list[float]:
     named = _NAMED.findall(text)
     if named:
         return _named([(name, float(value)) for name, value in named])
-    return [float(value) for value in _VALUE.findall(text)[:_MOST_NUMBERS]]
+    numbers = [float(value) for value in _VALUE.findall(text)[:_MOST_NUMBERS]]
+    return _Pairs(numbers) if 2 * len(_PAIR.findall(text)) == len(numbers) else numbers
 
 
 class _Named(list[float]):
     """Numbers that had names of coordinates; their order is x, y, x, y, whatever the model's usual order is."""
+
+
+class _Pairs(list[float]):
+    """Numbers that stood in pairs."""
+
+
+class _Corners(list[float]):
+    """Numbers of two corners of a box, whatever the model's usual box is; each corner has the model's usual order."""
 
 
 def _named(shape: Sequence[Any]) -> list[float]:
@@ -178,7 +194,7 @@ def _named(shape: Sequence[Any]) -> list[float]:
     order. A shape without names is returned as it is.
     """
     if not shape or not isinstance(shape[0], tuple):
-        return list(shape)
+        return shape if isinstance(shape, list) else list(shape)
     by_name = {_BEFORE.get(name.replace("_", ""), name.replace("_", "")): value for name, value in shape}
     if by_name.keys() == {"x1", "y1", "w", "h"}:
         by_name |= {"x2": by_name["x1"] + by_name.pop("w"), "y2": by_name["y1"] + by_name.pop("h")}
@@ -236,6 +252,11 @@ def _of_value(value: Any) -> Iterator[list[Any]]:
         if named:
             yield named
             return
+        ends = [[one for name, one in value.items() if corner.fullmatch(name)] for corner in _CORNERS]
+        if all(len(end) == 1 for end in ends):
+            for shape in _of_value([end[0] for end in ends]):
+                yield _Corners(shape) if isinstance(shape, _Pairs) else shape
+            return
         inner = [value[key] for key in _KEYS if key in value] or [one for one in value.values() if _has_number(one)]
         for one in inner[:1]:
             yield from _of_value(one)
@@ -243,9 +264,9 @@ def _of_value(value: Any) -> Iterator[list[Any]]:
         if value and all(map(_is_number, value)):
             yield [float(one) for one in value[:_MOST_NUMBERS]]
         elif value and all(isinstance(one, list) and len(one) == 2 and all(map(_is_number, one)) for one in value):
-            yield [float(number) for one in value[:_MOST_NUMBERS] for number in one]
+            yield _Pairs(float(number) for one in value[:_MOST_NUMBERS] for number in one)
         elif value and all(isinstance(one, dict) and _is_vertex(one) for one in value) and len(value) > 1:
-            yield [float(one[axis]) for one in value[:_MOST_NUMBERS] for axis in ("x", "y")]
+            yield _Named(float(one[axis]) for one in value[:_MOST_NUMBERS] for axis in ("x", "y"))
         else:
             for one in value[:_MOST_SHAPES]:
                 yield from _of_value(one)
@@ -257,20 +278,40 @@ def _is_vertex(value: dict[str, Any]) -> bool:
 
 def _checked(form: str, found: Iterable[list[float]], frame: Frame, size: Size) -> Place:
     """Return the place that the numbers describe; if they do not fit the answer form, return the problem."""
-    parts = _by_count(form, [shape for shape in found if shape])
+    given = [shape for shape in found if shape]
+    if form in ("box", "boxes") and given and all(len(shape) == 4 and not any(shape) for shape in given):
+        return Place((NOWHERE,), ())
+    parts = _by_count(form, [_around(shape) for shape in given] if form in ("box", "boxes") else given)
     if parts is None:
         return Place(None, None, "count")
     if len(parts) > 1 and form in _ONE_SHAPE:
         return Place(None, None, "several")
     if not all(math.isfinite(number) and abs(number) < 1e9 for shape in parts for number in shape):
         return Place(None, None, "not_finite")
-    named = Frame(frame.unit)
-    shapes = [(named if isinstance(shape, _Named) else frame).to_pixels(shape, form, size) for shape in parts]
+    usual = Frame(frame.unit)
+    orders = {_Named: usual, _Corners: usual if frame.order == "xywh" else frame}
+    shapes = [orders.get(type(shape), frame).to_pixels(shape, form, size) for shape in parts]
     if form in ("box", "boxes") and any(x0 >= x1 or y0 >= y1 for x0, y0, x1, y1 in shapes):
         return Place(None, None, "reversed")
     if any(not _is_inside(shape, size) for shape in shapes):
         return Place(None, None, "outside")
     return Place((SOMEWHERE,), tuple(_clipped(shape, size) for shape in shapes))
+
+
+def _around(shape: list[float]) -> list[float]:
+    """Return the smallest box around an outline of four corners, or the shape itself if it is no such outline.
+
+    Four corners in a row that are the opposite corners of two boxes stay two boxes.
+    """
+    closed = len(shape) == 10 and shape[:2] == shape[-2:]
+    if not isinstance(shape, _Named | _Pairs) or not (len(shape) == 8 or closed):
+        return shape
+    first, second = shape[:4], shape[4:8]
+    if all(x0 < x1 and y0 < y1 for x0, y0, x1, y1 in (first, second)):
+        return shape
+    across, down = shape[::2], shape[1::2]
+    box = [min(across), min(down), max(across), max(down)]
+    return _Named(box) if isinstance(shape, _Named) else _Corners(box)
 
 
 def _by_count(form: str, shapes: list[list[float]]) -> list[list[float]] | None:

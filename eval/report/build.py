@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import re
 import sys
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -15,8 +14,8 @@ from pathlib import Path
 import polars as pl
 
 from chexqa.eval.gallery import files as gallery
-from chexqa.eval.records import case_flow, checklist
-from chexqa.eval.report import methods, plot_style, write
+from chexqa.eval.records import case_flow, checklist, methods
+from chexqa.eval.report import plot_style, write
 from chexqa.eval.report.display_notes import unfinished_models
 from chexqa.eval.report.page import figures, render
 from chexqa.eval.report.page.data import page_data
@@ -31,8 +30,6 @@ from chexqa.files.text import OBEYED
 from chexqa.files.workers import Background
 
 INDEX = "index.html"
-# Number of characters in a line of a notice below a plot.
-_LINE = 100
 # Number of mallopt's parameter M_MMAP_THRESHOLD.
 _MMAP_THRESHOLD = -3
 
@@ -62,7 +59,7 @@ def page_files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
     about = graded.benchmark.about
     notice = PHANTOM_NOTICE if graded.benchmark.is_phantom else None
     simulated = asked_items.simulated(graded)
-    told = "\n".join(filter(None, (notice, simulated and textwrap.fill(simulated, _LINE))))
+    told = "\n".join(filter(None, (notice, simulated)))
     drawn = figures.draw({name: _plain(frame) for name, frame in frames.items()}, told)
     data = page_data(graded.benchmark, frames, graded.domains)
     html = render.render(

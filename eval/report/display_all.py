@@ -12,7 +12,7 @@ from rich.text import Text
 
 from chexqa.eval.grounding.terminal_table import grounding_table
 from chexqa.eval.report import display, display_comparisons, display_readers
-from chexqa.eval.report.display_notes import models_first, plain_table, print_table
+from chexqa.eval.report.display_notes import models_first, plain_table, print_table, without_rows
 from chexqa.eval.report.write import Frames
 from chexqa.eval.tables.all_tables import Group
 from chexqa.eval.tables.glossary import TABLES
@@ -48,7 +48,8 @@ def show(group: Group, out: Console, named: Collection[str] = ()) -> None:
             print_table(table, out)
     for name in dict.fromkeys(named):
         if name not in (*found, ALL):
-            out.print(f"\nTable '{name}': these runs have no rows for it.", soft_wrap=True)
+            out.print()
+            out.print(Text(without_rows(name)), soft_wrap=True)
     left = [name for name in dict.fromkeys(found) if name not in wanted]
     laid_out, as_filed = ([name for name in left if (name in LAID_OUT) == own] for own in (True, False))
     if left and not named:

@@ -1,4 +1,4 @@
-"""Layout of tables on the terminal, and notes below the tables: replies that were parsed again, unfinished models."""
+"""Layout of tables on the terminal, and notes: replies parsed again, unfinished models, tables without rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,63 @@ from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
 from chexqa.eval.scoring.predictions import ELSEWHERE
 from chexqa.eval.scoring.sample import with_clusters
 from chexqa.eval.tables.numbers_markdown_latex import NO_NUMBER
+from chexqa.eval.tables.subgroups import LEAST_PATIENTS
 from chexqa.files.terminal import Name, plural
+
+_STAGES = "questions of the stages 1 to 4 (chexqa generate --recipe chexpercept)"
+_GRID = "questions of the grid (chexqa generate --recipe grid)"
+_PLACES = "questions about places (chexqa generate --recipe places)"
+_TWO = "two models that finished the same questions under one protocol"
+_SURE = "answers with a confidence (chexqa eval --confidence, --logprobs or --repeats K)"
+_CONDITIONS = "--condition original,target,irrelevant"
+_ALTERED = f"a run on altered pictures (chexqa generate --interventions, then chexqa eval {_CONDITIONS})"
+_STRESS = "a run with changed questions (chexqa eval --stress all)"
+# What each table needs. Tables that are not named here have rows in every study.
+NEEDS: dict[str, str] = {
+    "drops": "finished questions of two levels of one model",
+    "powered": "a review of a random sample (--reviewed REVIEW)",
+    "depth": _STAGES,
+    "stages": _STAGES,
+    "decisions": _STAGES,
+    "second_reader": "another reader's masks (--second-masks DIR)",
+    "grid": _GRID,
+    "cells": _GRID,
+    "pointing": "present cases that are asked for detection and for the grid (chexqa generate, without --recipe)",
+    "thresholds": "questions on outlines with one error (chexqa generate --recipe jnd)",
+    "places": _PLACES,
+    "place_frames": _PLACES,
+    "where": "cases that are asked for a cell of the grid and for a point or one box (chexqa generate --recipe grid "
+    "--recipe places)",
+    "groups": "a model that finished its questions",
+    "pairs": f"{_TWO} and are no baselines",
+    "differences": _TWO,
+    "detectable": _TWO,
+    "protocols": "a model under two protocols that differ in one thing (chexqa eval --protocol)",
+    "rankings": "three models that finished the same questions, with two scores or under two protocols",
+    "readers": "a reader study beside a model (chexqa review study)",
+    "random_readers": "a reader study with three readers or more beside a model (chexqa review study)",
+    "decided": "a run that stopped by its rule (chexqa eval --until-decided A,B)",
+    "contrast": "finished medical and general models ('domain' in a models file, --models-file FILE)",
+    "subgroups": f"groups of at least {LEAST_PATIENTS} patients, such as two findings, sexes or ages",
+    "without_radiograph": "a run without the radiographs beside one with them (chexqa eval --blind or --overlay-only)",
+    "rotations": "a run with several orders of options (chexqa eval --rotate N)",
+    "positions": "answered questions with one right option",
+    "confidence": _SURE,
+    "confidence_bins": _SURE,
+    "confidence_curve": _SURE,
+    "abstention": "a run that allows models to abstain (chexqa eval --may-abstain)",
+    "agreement": "a run with repeated questions (chexqa eval --repeats K)",
+    "contradictions": _STAGES,
+    "swapped": _STAGES,
+    "grounding": f"{_ALTERED}, or a run on a fresh seed (--fresh RUN)",
+    "grounding_findings": _ALTERED,
+    "not_audited": _ALTERED,
+    "stress": _STRESS,
+    "stress_curve": _STRESS,
+    "contested": "items on which reviewers disagreed (chexqa review apply)",
+    "plan": "a plan of the study (chexqa plan, then --plan FILE)",
+    "published": "a benchmark of real radiographs, not of phantoms",
+}
 
 
 def plain_table(title: str, first: str, heads: Sequence[str], note: str = "") -> Table:
@@ -153,3 +209,9 @@ def models_first(table: pl.DataFrame) -> pl.DataFrame:
     if "model" not in table.columns:
         return table
     return table.sort(pl.col("model").str.starts_with(BASELINE), maintain_order=True)
+
+
+def without_rows(name: str) -> str:
+    """Return a sentence that says why a table has no rows, and what fills it."""
+    need = NEEDS.get(name)
+    return f"Table '{name}': these runs have no rows for it" + (f"; it needs {need}." if need else ".")

@@ -7,6 +7,7 @@ hidden number (null) is drawn as a dash, never as zero.
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Iterable
 from typing import Any, Literal
 
@@ -19,6 +20,8 @@ from matplotlib.figure import Figure
 INK = "#010203"
 PALE = "#7a8794"
 LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444")
+# Letters of a notice in an inch.
+_LETTERS = 16
 MARKS = ("o", "s", "D", "^", "v", "P", "X", "*")
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -42,8 +45,13 @@ _STYLE: dict[Any, Any] = {
 
 
 def say(figure: Figure, notice: str | None) -> Figure:
-    """Write a notice (for example, that the radiographs are drawn phantoms) below the figure, and return the figure."""
+    """Write a notice (for example, that the radiographs are drawn phantoms) below the figure, and return the figure.
+
+    Lines of the notice are as long as the figure is wide.
+    """
     if notice:
+        wide = int(_LETTERS * figure.get_figwidth())
+        notice = "\n".join(textwrap.fill(line, wide) for line in notice.splitlines())
         with mpl.rc_context(_STYLE):
             figure.text(0.0, -0.01, notice, fontsize=8, color=PALE, va="top", parse_math=False)
     return figure
@@ -58,10 +66,11 @@ def svg_file(figure: Figure) -> bytes:
 
 
 def png_file(figure: Figure) -> bytes:
-    """Return the figure as a PNG file at 150 dots per inch, on white."""
+    """Return the figure as a PNG file at 150 dots per inch, on white; a narrow figure has 1,000 dots in its width."""
     out = io.BytesIO()
+    dots = max(150, round(1000 / figure.get_figwidth()))
     with mpl.rc_context(_STYLE):
-        figure.savefig(out, format="png", dpi=150, facecolor="white", bbox_inches="tight")
+        figure.savefig(out, format="png", dpi=dots, facecolor="white", bbox_inches="tight")
     return out.getvalue()
 
 

@@ -1,4 +1,4 @@
-"""Plots of a report, drawn from its tables: accuracy by level, depth, stages, kinds, grid, subgroups, cost and states.
+"""Plots of a report, drawn from its tables: accuracy by level, depth, stages, kinds, grid, subgroups and states.
 
 Each function takes tables of ``chexqa.eval.tables`` for one protocol. It returns a matplotlib figure, or None if there
 is nothing to draw. The colours are those of Okabe and Ito, which colour-blind readers can distinguish; nothing is shown
@@ -32,8 +32,7 @@ STATE_COLOURS = {
     "correct": "#009e73", "wrong": "#d55e00", "unparsed": "#cc79a7", "truncated": "#f0e442", "refused": "#56b4e9",
     "empty": "#999999", "overflow": "#e69f00", "error": "#444444", "not_asked": "#d0d0d0",
 }  # fmt: skip
-_GROUNDING = {"accuracy": "detection right, %", "net_grounding": "net grounding, points",
-              "right_and_grounded": "right and grounded, %"}  # fmt: skip
+_GROUNDING = {"net_grounding": "net grounding, points", "right_and_grounded": "right and grounded, %"}
 _SHADES = LinearSegmentedColormap.from_list("shares", ["#f6efe2", "#7fb8d6", "#0b4f86"])
 
 
@@ -237,38 +236,16 @@ def states(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
     return figure
 
 
-def grounding(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw three numbers of each model, with intervals: accuracy of detection, net grounding, and the share of answers
-    that are both right and grounded.
-    """
+def grounded(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
+    """Draw each model's net grounding and its share of right and grounded answers, with intervals."""
     rows = {row["model"]: row for row in table.to_dicts() if row["net_grounding"] is not None}
     if not rows:
         return None
-    figure, axes = style.figure(10.6, 1.25 + 0.34 * len(rows), 3, share_y=True)
+    figure, axes = style.figure(7.6, 1.25 + 0.34 * len(rows), 2, share_y=True)
     place = {model: -number for number, model in enumerate(filter(rows.get, order))}
     for axis, (column, label) in zip(axes, _GROUNDING.items(), strict=True):
         for model, y in place.items():
             style.whiskers(axis, rows[model], column, y, "#0072b2", "o")
         style.percent_axis(axis, label, -0.5 if column == "net_grounding" else 0.0)
     style.name_rows(axes[0], place, place.values())
-    return figure
-
-
-def cost(points: Sequence[tuple[str, float | None, float]]) -> Figure | None:
-    """Draw accuracy corrected for chance against dollars per thousand items (log scale).
-
-    ``points`` has a tuple ``(model, dollars, corrected)`` for each model.
-    """
-    known = [(model, dollars, value) for model, dollars, value in points if dollars]
-    if not known:
-        return None
-    figure, (axis,) = style.figure(7.2, 4.2)
-    for model, dollars, value in known:
-        axis.plot([dollars], [100 * value], "o", color="#0072b2", markersize=7)
-        axis.annotate(model, (dollars, 100 * value), xytext=(6, 4), textcoords="offset points", fontsize=8,
-                      color=style.INK, parse_math=False)  # fmt: skip
-    axis.set_xscale("log")
-    axis.set_xlabel("dollars for 1,000 items (log scale)")
-    axis.set_ylabel("mean of levels, corrected for chance, %")
-    axis.grid(color=style.PALE, alpha=0.25, linewidth=0.7)
     return figure

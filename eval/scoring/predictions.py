@@ -13,6 +13,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import get_args
 
 from chexqa.contract import benchmark as benchmarks
 from chexqa.contract import read_run
@@ -23,10 +24,11 @@ from chexqa.eval.places.coordinate_systems import PIXELS
 from chexqa.eval.places.pictures import picture_size
 from chexqa.eval.prompts import answer_parser, parser_places
 from chexqa.eval.prompts.parser_places import PlaceReading
+from chexqa.eval.prompts.protocols import Protocol
 from chexqa.eval.scoring import grade
 from chexqa.eval.scoring.grade import Graded
-from chexqa.files.errors import InputError
-from chexqa.files.jsonio import Record, check, read_jsonl
+from chexqa.files.errors import InputError, WrongLines
+from chexqa.files.jsonio import Record, check, dump, parse_json, text_lines
 from chexqa.generators.interventions import altered_items
 
 PROTOCOL = "predictions"
@@ -48,8 +50,9 @@ def grade_predictions(
     """Return the grades of files of predictions, and of the runs in ``folders``, held against the key of one benchmark.
 
     Without ``benchmark_folder``, the runs' benchmark is used. With ``reread``, the current parser reads the stored
-    replies of the runs again. ``protocol`` is used for predictions that name no protocol. ``on`` is as in
-    :func:`chexqa.eval.scoring.grade.grade_runs`. Raise ``InputError`` with the line number for an invalid line.
+    replies of the runs again. ``protocol`` is used for predictions that name no protocol: one of chexqa's protocols, or
+    the name that tables give to a run in ``folders``, such as ``"end_to_end (confidence)"``. ``on`` is as in
+    :func:`chexqa.eval.scoring.grade.grade_runs`. Raise ``InputError`` with the line numbers of invalid lines.
     """
     if not folders and benchmark_folder is None:
         raise InputError(
@@ -62,40 +65,66 @@ def grade_predictions(
         assert benchmark_folder is not None, "one of the two is given"
         benchmark = benchmarks.load(benchmark_folder)
     benchmark.key("grading")
-    elsewhere = [run for path in paths for run in read_predictions(path, benchmark, protocol)]
+    like = None if protocol is None else _settings(protocol, runs)
+    elsewhere = [run for path in paths for run in read_predictions(path, benchmark, like)]
     return grade.grade_runs(benchmark, [*runs, *elsewhere], allow_partial, models_file, reread, on)
 
 
-def read_predictions(path: Path, benchmark: Benchmark, protocol: str | None = None) -> list[Run]:
-    """Read a file of predictions as one run for each protocol; lines that name no protocol get ``protocol``."""
+def read_predictions(path: Path, benchmark: Benchmark, like: Record | None = None) -> list[Run]:
+    """Read a file of predictions as one run for each protocol.
+
+    Lines that name no protocol get the protocol and the settings of ``like`` (fields of ``run.json``). Raise
+    ``InputError`` that lists the first invalid lines.
+    """
     turns: dict[str, dict[tuple[str, str], Turn]] = {}
+    asked: dict[str, Record] = {}
     known = {**benchmark.item, **altered_items.load(benchmark).items}
-    for number, record in read_jsonl(path, "prediction"):
-        where = f"{path}, line {number}"
-        asked_by = record.get("protocol", protocol or PROTOCOL)
-        turn = _turn(record, benchmark, known, record.get("model", path.stem), asked_by, where)
-        found = turns.setdefault(asked_by, {})
-        if (turn.model, turn.item_id) in found:
-            raise InputError(
-                f"{where}: '{turn.model}' answers item '{turn.item_id}' a second time; remove one of the two lines."
-            )
-        found[turn.model, turn.item_id] = turn
+    wrong = WrongLines(path)
+    for number, line in text_lines(path):
+        with wrong.collected():
+            where = f"{path}, line {number}"
+            record = parse_json(line, where)
+            check(record, "prediction", where)
+            about = _split(record["protocol"]) if "protocol" in record else like or _split(PROTOCOL)
+            turn = _turn(record, benchmark, known, record.get("model", path.stem), about, where)
+            asked[name := dump(about)] = about
+            found = turns.setdefault(name, {})
+            if (turn.model, turn.item_id) in found:
+                raise InputError(
+                    f"{where}: '{turn.model}' answers item '{turn.item_id}' a second time; remove one of the two lines."
+                )
+            found[turn.model, turn.item_id] = turn
+    wrong.conclude()
     if not turns:
         raise InputError(f"{path}: contains no prediction; write one JSON object per line.")
-    return [_run(path, benchmark, name, tuple(found.values())) for name, found in turns.items()]
+    return [_run(path, benchmark, asked[name], tuple(found.values())) for name, found in turns.items()]
 
 
-def _run(path: Path, benchmark: Benchmark, name: str, turns: tuple[Turn, ...]) -> Run:
+def _settings(protocol: str, runs: Sequence[Run]) -> Record:
+    """Return the fields of ``run.json`` that make up a protocol's name; raise ``InputError`` for an unknown name."""
+    held = {grade.protocol_name(run): run.about for run in runs}
+    if protocol in held:
+        about = held[protocol]
+        return {name: about[name] for name in ("protocol", *grade.WITHOUT, "condition") if name in about}
+    about = _split(protocol)
+    if about["protocol"] not in get_args(Protocol) or grade.protocol_name(Run(Path(), about, ())) != protocol:
+        given = f"the given runs have {', '.join(map(repr, sorted(held)))}" if held else "no run is given"
+        raise InputError(
+            f"--protocol {protocol}: there is no such protocol; {given}, and the plain protocols are "
+            f"{', '.join(get_args(Protocol))}."
+        )
+    return about
+
+
+def _run(path: Path, benchmark: Benchmark, settings: Record, turns: tuple[Turn, ...]) -> Run:
     # A heat map or a reader's point answers only the grid task.
     tasks: dict[str, set[str]] = defaultdict(set)
     for turn in turns:
         tasks[turn.model] |= {benchmark.item[turn.item_id].task} if turn.item_id in benchmark.item else set()
-    protocol, withheld = _split(name)
     about: Record = {
         "benchmark": {"name": benchmark.name, "version": benchmark.about["version"], "hash": benchmark.hash,
                       "path": str(benchmark.folder)},
-        "protocol": protocol, **{field: field == withheld for field in grade.WITHOUT}, "rotations": 1, "repeats": 1,
-        "limit": None, "limit_per_path": None, ELSEWHERE: True,
+        **settings, "rotations": 1, "repeats": 1, "limit": None, "limit_per_path": None, ELSEWHERE: True,
         "models": {model: {"litellm": "made elsewhere", "api_base": None, "decoding": {}, "tasks": sorted(own)}
                    for model, own in tasks.items()},
     }  # fmt: skip
@@ -106,11 +135,10 @@ def _run(path: Path, benchmark: Benchmark, name: str, turns: tuple[Turn, ...]) -
     return Run(path, about, own, altered=altered)
 
 
-def _split(name: str) -> tuple[str, str | None]:
-    """Return a protocol's name without its text in brackets, and the field of ``run.json`` that this text describes."""
+def _split(name: str) -> Record:
+    """Return the fields of ``run.json`` for a protocol's name, such as ``"independent (blind)"``."""
     protocol, _, words = name.removesuffix(")").partition(" (")
-    fields = {meaning: field for field, meaning in grade.WITHOUT.items()}
-    return protocol, fields.get(words)
+    return {"protocol": protocol, **{field: words == meaning for field, meaning in grade.WITHOUT.items()}}
 
 
 def export_predictions(run: Run) -> Iterator[Record]:
@@ -149,7 +177,9 @@ def export_predictions(run: Run) -> Iterator[Record]:
         yield record
 
 
-def _turn(record: Record, benchmark: Benchmark, known: Mapping[str, Item], model: str, name: str, where: str) -> Turn:
+def _turn(
+    record: Record, benchmark: Benchmark, known: Mapping[str, Item], model: str, about: Record, where: str
+) -> Turn:
     item = known.get(record["item_id"])
     if item is None:
         raise InputError(
@@ -174,10 +204,9 @@ def _turn(record: Record, benchmark: Benchmark, known: Mapping[str, Item], model
         (parsed, state), reader = answer_parser.read(item, record["text"]), answer_parser.VERSION
     else:
         (parsed, state), reader = _read_numbers(item, record, where), read_run.NO_PARSER
-    protocol, withheld = _split(name)
     return Turn(
-        model=model, protocol=protocol, case_id=item.case_id, item_id=item.item_id, repeat=0, rotation=0,
-        blind=withheld == "blind", overlay_only=withheld == "overlay_only", confidence=record.get("confidence"),
+        model=model, protocol=about["protocol"], case_id=item.case_id, item_id=item.item_id, repeat=0, rotation=0,
+        blind=about["blind"], overlay_only=about["overlay_only"], confidence=record.get("confidence"),
         attempts=1, state=state, parsed=parsed, raw=text, place=place, finish_reason=None, usage=None, cost_usd=None,
         latency_s=None, provider_model=None, request_hash="0" * 64, image_hashes=(), started="", error=None,
         parser_version=reader,

@@ -110,7 +110,7 @@ def tables_of(study: ScoredSample) -> dict[str, pl.DataFrame]:
             **confident.result(),
         }
         if place_rows.place_kinds(study):
-            made |= {"places": place_table.places(study), "place_frames": frame_proofs.frame_proofs(study)}
+            made |= {"places": place_table.places(study), "place_frames": frame_proofs.frame_proofs(study.graded)}
         if one_cell.kinds_of_one_cell(study):
             made["where"] = one_cell.where(study)
         if answer_pairs.has_altered(study.graded) or study.graded.fresh is not None:

@@ -147,14 +147,14 @@ def test_an_absent_finding_is_normal_unless_another_line_has_one_in_the_same_ima
         ([line(mask=None)], "line 1: the finding is present but has no 'mask'"),
         ([absent(mask="m/effusion.png")], "line 1: the finding is absent but has a mask"),
         ([line(negative_kind="other")], "'negative_kind' is only for absent findings"),
-        ([line(), absent(case_id="2")], "is present in one line and absent in another for the image 'a.png'"),
+        ([line(), absent(case_id="2")], "differs from that in line 1 for the same image 'a.png'"),
         ([line(), absent(case_id="2", finding="edema", negative_kind="normal")], "'negative_kind' is 'normal', but"),
         ([line(image="../a.png")], "line 1: the path '../a.png' leaves the manifest's folder"),
         ([line(image="/etc/passwd")], "line 1: the path '/etc/passwd' leaves the manifest's folder"),
         ([line(mask="m/../../x.png")], "leaves the manifest's folder"),
         ([line(anatomy={"heart": "/x.png"})], "leaves the manifest's folder"),
         ([line(image="a\0.png")], "leaves the manifest's folder"),
-        ([line(), absent(case_id="2", image="./a.png")], "line 2: 'effusion' is present in one line and absent"),
+        ([line(), absent(case_id="2", image="./a.png")], "line 2: 'present' of 'effusion' differs from that in line 1"),
         ([line(), line(case_id="\ud800")], "line 2: contains \\ud800, half of a character; write the whole character"),
         ([], "contains no case"),
     ],
@@ -239,7 +239,7 @@ def bad_cases() -> dict[str, tuple[Callable[[Path], None], dict[str, Any], str]]
         "a lung mask is empty": (put("m/left_lung.png", LESION & False), line(), "left_lung.png: the mask is empty"),
         "the run lengths have another size": (
             nothing, line(mask={"size": [W, H], "counts": [0, W * H]}), "run lengths are for 60 x 80 px"),
-        "the run lengths are short": (nothing, line(mask={"size": [H, W], "counts": [0, 5]}), "runs add up to 5"),
+        "the run lengths are short": (nothing, line(mask={"size": [H, W], "counts": [0, 5]}), "lengths add up to 5"),
         "the run lengths are empty": (nothing, line(mask=masks.to_rle(LESION & False)), "the mask is empty"),
         "a polygon leaves the image": (
             nothing, line(mask={"polygons": [[[1, 1], [900, 1], [5, 5]]]}), "outside the image of 80 x 60 px"),
@@ -247,7 +247,7 @@ def bad_cases() -> dict[str, tuple[Callable[[Path], None], dict[str, Any], str]]
             nothing, line(mask={"polygons": [[[1e18, 1], [9, 1], [5, 5]]]}), "point (1e+18, 1), outside the image"),
         "the lesion touches nothing": (put("m/effusion.png", far), line(), "touches none of right_lung, left_lung"),
         "the lungs are swapped": (nothing, line(anatomy=swapped), "exchange the two masks"),
-        "the lungs overlap": (put("m/left_lung.png", wide), line(), "overlap by 100% of the smaller one"),
+        "the lungs overlap": (put("m/left_lung.png", wide), line(), "overlap in 100% of the smaller lung"),
     }  # fmt: skip
 
 

@@ -104,7 +104,7 @@ def test_evidence_that_a_kind_does_not_declare_is_refused(
     [
         ({"name": "detection"}, "declares the kind 'detection', but chexqa has a kind of this name"),
         ({"words": "{ribs.__class__} ribs"}, "is not a known placeholder here"),
-        ({"near": {"lungs": [[0, 1]]}}, "a threshold for the field 'lungs', which is not a number"),
+        ({"near": {"lungs": [[0, 1]]}}, "a threshold for the field 'lungs', but this field is not a number"),
     ],
 )
 def test_a_declaration_that_contradicts_itself_is_refused(changed: dict[str, Any], message: str) -> None:

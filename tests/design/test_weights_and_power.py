@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,18 @@ def test_a_study_of_the_patients_needed_reaches_the_power_though_not_every_patie
 def test_a_difference_that_the_discordance_does_not_allow_is_refused() -> None:
     with pytest.raises(InputError, match="give a larger --discordance"):
         power.resolutions(single_items(50), 0.4, PLAIN)
+
+
+def test_a_study_too_small_for_any_difference_says_so(mixed: Benchmark, cli: Cli) -> None:
+    """Two models with 30 % discordance are at most 30 points apart on the grid, and 35 patients are needed for this."""
+    found = {size: power.resolutions(single_items(size), 0.05, PLAIN)[0] for size in (20, 60)}
+    assert [(round(row.largest, 9), row.shows) for row in found.values()] == [(0.3, False), (0.3, True)]
+    out = cli("power", "12")[1]
+    assert re.search(r"^coarse +10 +none +\d+ %", out, re.MULTILINE)
+    assert "'none' if so few patients cannot show even the largest difference" in " ".join(out.split())
+    out = cli("estimate", mixed.folder, "--models", "baseline/oracle", "--limit", "6")[1]
+    assert re.search(r"With these \d patients, no difference between two models can be shown on .*semantic", out)
+    assert not re.search(r"[1-9]\d\d\.\d points", out)
 
 
 def test_the_command_shows_a_benchmark_and_a_plain_number(mixed: Benchmark, cli: Cli) -> None:

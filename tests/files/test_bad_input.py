@@ -95,7 +95,7 @@ CASES: dict[str, tuple[Change, str | None]] = {
     "the lungs swapped": (give(anatomy={"right_lung": LUNGS["left_lung"], "left_lung": LUNGS["right_lung"]}),
                           "exchange the two masks"),
     "ten thousand specks": (give(mask=rle(specks())), "every part of the lesion is smaller than 1,000 px"),
-    "run lengths of the wrong length": (give(mask={"size": list(SHAPE), "counts": [5, 7]}), "runs add up to 12 pixels"),
+    "run lengths of the wrong length": (give(mask={"size": list(SHAPE), "counts": [5, 7]}), "lengths add up to 12"),
     "run lengths of another size": (give(mask=rle(np.ones((99, 88), bool))), "run lengths are for 88 x 99 px"),
     "a polygon that leaves the image": (give(mask={"polygons": [[[5, 5], [900, 5], [5, 90]]]}),
                                         "the point (900, 5), outside the image"),

@@ -340,7 +340,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     jsonio.write_lines(out / "report.json", [{}])
     jsonio.write_bytes(link, b"theirs")
     (out / "plots").symlink_to(mine)
-    with pytest.raises(InputError, match=r"plots: a link leads out of .*, so nothing is written there"):
+    with pytest.raises(InputError, match=r"plots: a link leads out of .*, and nothing is written outside"):
         report._check_own(out, ["plots/a.svg"])
     (out / "turns").symlink_to(mine)
     with pytest.raises(InputError, match="turns: a link leads out of"), turn_log.opened(out, "m"):

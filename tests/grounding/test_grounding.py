@@ -44,7 +44,7 @@ from chexqa.eval.grounding.net_grounding import (
 )
 from chexqa.eval.grounding.published_measures import IGNORES, OTHER, READS, published_class, with_partners
 from chexqa.eval.models import registry
-from chexqa.eval.report import methods
+from chexqa.eval.records import methods
 from chexqa.eval.runs import runner
 from chexqa.eval.runs.runner import RunConfig
 from chexqa.eval.runs.status import status
@@ -218,6 +218,19 @@ def test_a_trial_of_altered_pictures_asks_cases_that_have_them(
     graded = grade.grade_folders([run])
     said = " ".join(methods.paragraphs(graded, tables_of(scored_sample(graded))))
     assert "Only 30 cases were asked, as a trial. Cases with altered pictures (target) were taken first." in said
+
+
+def test_an_export_tells_how_many_altered_items_it_leaves_out(
+    cli: Callable[..., tuple[int, str, str]], bench: Benchmark, tmp_path: Path
+) -> None:
+    code, _, err = cli("export", bench.folder, "--format", "inspect", "-o", tmp_path / "inspect")
+    assert (code, f"note: {2 * PRESENT} altered items left out; 'chexqa eval --condition' asks them." in err) == (
+        0,
+        True,
+    )
+    code, _, err = cli("export", bench.folder, "--no-key", "-o", tmp_path / "withheld")
+    assert (code, "left out" in err) == (0, False)
+    assert (tmp_path / "withheld" / altered_items.ITEMS).is_file()
 
 
 def row_of(tables: dict[str, pl.DataFrame], model: str) -> dict[str, Any]:

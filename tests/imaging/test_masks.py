@@ -77,8 +77,8 @@ def test_runs_of_millions_of_pixels_survive() -> None:
 @pytest.mark.parametrize(
     ("rle", "sentence"),
     [
-        ({"size": [2, 3], "counts": [1, 2]}, "runs add up to 3 pixels, but its size 2 x 3 has 6"),
-        ({"size": [2, 3], "counts": [4, 5]}, "runs add up to 9 pixels"),
+        ({"size": [2, 3], "counts": [1, 2]}, "run lengths add up to 3 pixels, but a mask of 2 x 3 has 6"),
+        ({"size": [2, 3], "counts": [4, 5]}, "run lengths add up to 9 pixels"),
         ({"size": [2, 3], "counts": [8, -2]}, "damaged (a run of -2 pixels)"),
         ({"size": [2, 3], "counts": [2**70]}, "damaged"),
         ({"size": [2, 3], "counts": "6\x7f"}, "characters that compressed COCO run lengths never have"),

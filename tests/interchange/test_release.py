@@ -286,7 +286,7 @@ def test_an_entry_that_does_not_fit_the_layout_is_refused_by_key_and_field(
         (
             ("contour_qa", "contour_revision_qa_expansion", "answer_index"),
             [7],
-            "is [7], but the question has only 4 options",
+            "is [7], but its options are numbered 1 to 4",
         ),
         (("attribute_extraction_qa", "location", "question"), "Where?", None),
     ],
@@ -303,7 +303,7 @@ def test_a_case_that_cannot_be_asked_is_left_out(
         item = items_of(benchmark.load(out), "effusion_p3")["location"]
         assert (item.question, item.options[3].text) == ("Where?", "None of the above")
     elif reason == "lesion_free":  # an answer that is neither yes nor no
-        assert "is 9, but the question has only 2 options" in rows[0]["reason"]
+        assert "is 9, but its options are numbered 1 to 2" in rows[0]["reason"]
     else:
         assert reason in rows[0]["reason"]
     assert "Traceback" not in err

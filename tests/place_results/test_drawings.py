@@ -15,7 +15,9 @@ from browser import playwright_api, tab_in
 import chexqa
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.read_run import load
+from chexqa.eval.gallery import entries
 from chexqa.eval.gallery import files as gallery
+from chexqa.eval.places import markers
 from chexqa.eval.places.drawn_places import (
     ANSWER_RGB,
     KEY,
@@ -117,6 +119,25 @@ def test_the_gallery_has_the_key_and_each_models_place(run: Path) -> None:
             if present:
                 key, oracle = item["drawn"]["strokes"][:2]
                 assert key["lines"][-1] == oracle["lines"][0]  # the key's box comes after the mask's outline
+
+
+def test_a_place_in_a_coordinate_system_that_is_not_proved_is_neither_right_nor_wrong(
+    run: Path, tmp_path: Path
+) -> None:
+    """The oracle's answers to the test markers are changed; its places on the radiographs stay right."""
+    changed = Path(shutil.copytree(run, tmp_path / "run"))
+    path = changed / "turns" / "baseline--oracle.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        if line["item_id"].rpartition("/")[2] in markers.KINDS:
+            line["raw"] = "Answer: nowhere"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    by_case = entries.collect(grade_folders([changed])).flat()
+    states = {(entry.key, entry.said[0].state) for entry in by_case if entry.item.kind in ("point_at", "box_around")
+              and entry.said[0] is not None}  # fmt: skip
+    assert states == {((1,), entries.UNPROVED), ((2,), "correct")}
+    shares = [entry.share for entry in by_case if entry.item.kind == "point_at" and entry.key == (1,)]
+    assert None not in shares
 
 
 def test_the_page_shows_whose_place_is_whose_and_hides_one(run: Path, tmp_path: Path, chromium: str, cli: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -161,12 +162,54 @@ def test_several_boxes_and_outlines_with_several_areas_are_read() -> None:
 
 
 @pytest.mark.parametrize("name", ["pixels", "pixels-yxyx", "pixels-xywh"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"top_left": [A], "bottom_right": [C]}', '{"box": {"topLeft": [A], "bottomRight": [C]}}',
+        '[{"label": "effusion", "bottom-right": [C], "Upper left": [A]}]', "Answer: [[A], [B], [C], [D]]",
+        "Answer: [[C], [D], [A], [B]]", "Answer: [[A], [D], [C], [B], [A]]", "Answer: (A), (B), (C), (D)",
+        '{"polygon": [[A], [B], [C], [D]], "label": "effusion"}', "<quad>(A),(B),(C),(D)</quad>",
+    ],
+)  # fmt: skip
+def test_a_box_by_two_named_corners_or_by_four_is_read(text: str, name: str) -> None:
+    corners = {"A": (10, 20), "B": (40, 20), "C": (40, 60), "D": (10, 60)}
+    for letter, (x, y) in corners.items():
+        text = re.sub(rf"\b{letter}\b", f"{y}, {x}" if name == "pixels-yxyx" else f"{x}, {y}", text)
+    for form in ("box", "boxes"):
+        assert read(form, text, FRAMES[name], SIZE).shapes == ((10.0, 20.0, 40.0, 60.0),), text
+
+
+def test_four_corners_are_the_smallest_box_around_them_and_several_such_outlines_are_several_boxes() -> None:
+    tilted = "[[12, 20], [42, 24], [40, 60], [10, 56]]"
+    assert read("box", f"Answer: {tilted}", PIXELS, SIZE).shapes == ((10.0, 20.0, 42.0, 60.0),)
+    vertices = ", ".join(f'{{"x": {x}, "y": {y}}}' for x, y in ((12, 20), (42, 24), (40, 60), (10, 56)))
+    assert read("box", f'{{"points": [{vertices}]}}', PIXELS, SIZE).shapes == ((10.0, 20.0, 42.0, 60.0),)
+    found = read("boxes", f"Answer: [{tilted}, [[100, 20], [140, 20], [140, 60], [100, 60]]]", PIXELS, SIZE).shapes
+    assert found == ((10.0, 20.0, 42.0, 60.0), (100.0, 20.0, 140.0, 60.0))
+    found = read("boxes", "Answer: [[10, 20], [42, 60], [100, 20], [140, 60]]", PIXELS, SIZE).shapes
+    assert found == ((10.0, 20.0, 42.0, 60.0), (100.0, 20.0, 140.0, 60.0)), "two boxes by two corners each"
+    assert read("box", "Answer: [12, 20, 42, 24, 40, 60, 10, 56]", PIXELS, SIZE).problem == "count"
+    assert read("outline", f"Answer: {tilted}", PIXELS, SIZE).shapes == ((12, 20, 42, 24, 40, 60, 10, 56),)
+
+
+@pytest.mark.parametrize("text", ["Answer: [0, 0, 0, 0]", '{"bbox_2d": [0, 0, 0, 0]}', "<box>0,0,0,0</box>",
+                                  "Answer: [[0.0, 0.0, 0.0, 0.0]]"])  # fmt: skip
+def test_a_box_of_zeros_is_nowhere(text: str) -> None:
+    for form in ("box", "boxes"):
+        assert read(form, text, PIXELS, SIZE) == parser_places.Place((2,), ())
+    assert read("width", text, PIXELS, SIZE).parsed == (1,)
+    assert read("boxes", "Answer: [[0, 0, 0, 0], [10, 20, 30, 40]]", PIXELS, SIZE).problem == "reversed"
+
+
+@pytest.mark.parametrize("name", ["pixels", "pixels-yxyx", "pixels-xywh"])
 def test_named_coordinates_say_their_order_themselves(name: str) -> None:
     def shapes(form: str, text: str) -> object:
         return read(form, text, FRAMES[name], SIZE).shapes
 
     assert shapes("point", '{"y": 400, "x": 300}') == ((300.0, 400.0),)
     assert shapes("box", '{"ymin": 20, "xmin": 10, "ymax": 60, "xmax": 40}') == ((10.0, 20.0, 40.0, 60.0),)
+    corners = '{"top_left_x": 10, "top_left_y": 20, "bottomRightX": 40, "bottomRightY": 60}'
+    assert shapes("box", corners) == ((10.0, 20.0, 40.0, 60.0),)
     assert shapes("box", '{"x": 10, "y": 20, "width": 30, "height": 40}') == ((10.0, 20.0, 40.0, 60.0),)
     corners = '<points y1="1" x1="2" y2="3" x2="40" y3="50" x3="6">area</points>'
     assert shapes("outline", corners) == ((2.0, 1.0, 40.0, 3.0, 6.0, 50.0),)

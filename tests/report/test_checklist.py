@@ -17,7 +17,7 @@ from logs import log
 from chexqa.contract.benchmark import SKIPPED
 from chexqa.eval.records import case_flow, checklist
 from chexqa.eval.records.checklist import MI_CLEAR
-from chexqa.eval.report.methods import _runs
+from chexqa.eval.records.methods import _runs
 from chexqa.eval.scoring.grade import Graded, grade_folders
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import polars as pl
 import pytest
@@ -21,10 +22,11 @@ from rich.console import Console
 from rich.table import Table
 
 import chexqa
+from chexqa.cli.main import app
 from chexqa.cli.validate import validate
 from chexqa.contract.benchmark import thumb_path
 from chexqa.eval.gallery import files as gallery
-from chexqa.eval.report import display_all, plot_style, plots, write
+from chexqa.eval.report import display_all, display_notes, plot_style, plots, scatter_plots, write
 from chexqa.eval.report.display_notes import plain_table, print_table
 from chexqa.eval.scoring import grade, intervals
 from chexqa.eval.scoring.csv_and_parquet import csv_bytes
@@ -141,7 +143,20 @@ def test_every_table_of_the_page_on_reports_can_be_printed(cli: Cli, phantom_run
     code, out, _ = cli("grade", phantom_run, *(part for name in sorted(named) for part in ("--table", name)))
     assert code == 0
     assert "Cost in dollars, tokens of a reply, and seconds to a reply" in out
-    assert "Table 'published': these runs have no rows for it." in out
+    assert "Table 'published': these runs have no rows for it; it needs a benchmark of real radiographs" in out
+
+
+def test_a_table_without_rows_says_what_fills_it(phantom_run: Path) -> None:
+    (group,) = groups(grade.grade_folders([phantom_run]))
+    terminal = Console(width=80, file=io.StringIO(), record=True)
+    display_all.show(group, terminal, display_all.NAMES)
+    lines = [line for line in terminal.export_text().splitlines() if "have no rows" in line]
+    assert len(lines) > 10
+    assert [line for line in lines if "; it needs " not in line] == []
+    assert set(display_notes.NEEDS) <= {*display_all.NAMES}
+    commands = (app.get_command(click.Context(app), name) for name in ("generate", "eval", "grade"))
+    known = {option for command in commands if command for one in command.params for option in one.opts}
+    assert set(re.findall(r"--[a-z-]+", " ".join(display_notes.NEEDS.values()))) <= known
 
 
 def test_every_table_and_file_of_phantoms_says_so(cli: Cli, phantom_run: Path, tmp_path: Path) -> None:
@@ -467,7 +482,7 @@ def test_dollars_in_a_model_s_name_are_no_formula_in_a_plot(
         assert [name for name in names if name not in drawn] == [], plot
     for name in names:  # the plot of cells names a model only if it stands alone
         assert name in html.unescape(plot_style.svg_file(plots.cells(np.eye(8), np.eye(8), name)).decode())
-    costs = plots.cost([(name, 1.0, 0.5) for name in names])
+    costs = scatter_plots.cost([(name, 1.0, 0.5) for name in names])
     assert costs is not None
     drawn = html.unescape(plot_style.svg_file(costs).decode())
     assert [name for name in names if name not in drawn] == []

@@ -472,6 +472,8 @@ def test_the_whole_way_by_commands(bench: Benchmark, tmp_path: Path, cli: Cli) -
     code, out, _ = cli("review", "apply", bench.folder, store, "-o", tmp_path / "next", "--new-version", "1.1")
     assert code == 0
     assert "version 1.1" in out
+    assert f"Next: chexqa validate {tmp_path / 'next'}, then chexqa audit" in out
+    assert "No audit of this version was made" in (tmp_path / "next" / "README.md").read_text()
     code, out, _ = cli("validate", tmp_path / "next")
     assert code == 0
     new = benchmark.load(tmp_path / "next")
@@ -652,7 +654,7 @@ def test_masks_dealt_from_a_benchmark_are_applied_to_its_manifest(bench: Benchma
     assert read_store(tmp_path / "verdicts.jsonl") == {verdict.key: verdict}
     code, _, err = cli("review", "apply", tmp_path / "cases.jsonl", tmp_path, "-o", tmp_path / "new.jsonl")
     assert code == 2
-    assert "or --benchmark if" in err
+    assert "or name with --benchmark" in err
     code, out, _ = cli("review", "apply", tmp_path / "cases.jsonl", tmp_path, "-o", tmp_path / "new.jsonl",
                        "--benchmark", bench.folder)  # fmt: skip
     assert code == 0

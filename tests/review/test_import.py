@@ -782,7 +782,7 @@ def test_a_folder_with_what_cannot_be_read_says_so(dealt: Dealt, tmp_path: Path,
 
 def test_a_folder_without_sheets(dealt: Dealt, tmp_path: Path) -> None:
     (tmp_path / "back").mkdir()
-    with pytest.raises(InputError, match="and no file that a review page saved"):
+    with pytest.raises(InputError, match="and no file saved by a review page"):
         dealt.take(tmp_path / "back")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -74,6 +75,21 @@ def test_a_wrong_line_is_named(tiny_benchmark: Path, tmp_path: Path, row: dict[s
         grade_predictions([write(tmp_path / "p.jsonl", [{"item_id": item_id, **row}])], tiny_benchmark)
 
 
+def test_ten_wrong_lines_are_listed_at_once(cli: Cli, tiny_benchmark: Path, tmp_path: Path) -> None:
+    rows = right(tiny_benchmark)
+    path = write(tmp_path / "p.jsonl", [rows[0], rows[0], *({**row, "answer": [99]} for row in rows[1:14])])
+    path.write_text(path.read_text() + "{\n")
+    code, _, err = cli("grade", path, "--benchmark", tiny_benchmark)
+    assert code == 2
+    first, *lines = err.splitlines()
+    assert first == f"error: {path}: 15 lines are wrong; correct them:"
+    assert [re.match(r"  line (\d+): .+", line)[1] for line in lines[:-1]] == [*map(str, range(2, 12))]  # type: ignore[index]
+    assert lines[-1] == "  and 5 more"
+    path.write_text("\n" + json.dumps(rows[0]) + "\n{\n" + json.dumps({"item_id": "x", "answer": 1}))
+    _, *lines = cli("validate", path, "--benchmark", tiny_benchmark)[2].splitlines()
+    assert [line[:24] for line in lines] == ["  line 3: not valid JSON", "  line 4: there is no it"]
+
+
 def test_two_answers_to_an_item_are_refused(tiny_benchmark: Path, tmp_path: Path) -> None:
     rows = right(tiny_benchmark)
     with pytest.raises(InputError, match=r"line 2: 'p' answers item '.*' a second time"):
@@ -118,6 +134,23 @@ def test_predictions_of_a_protocol_are_compared_with_its_runs(cli: Cli, tiny_ben
     assert "protocol predictions" not in out
     assert "bare: 1 of" in out
     assert "add lines for them" in " ".join(out.split())
+
+
+def test_predictions_take_the_protocol_of_a_run_as_tables_print_it(
+    cli: Cli, tiny_benchmark: Path, tmp_path: Path
+) -> None:
+    run = log(tmp_path / "run", tiny_benchmark)
+    about = json.loads((run / "run.json").read_text())
+    condition = {"prompt": "plain", "wording": "0" * 64, "system": None, "shots": 0, "confidence": True}
+    (run / "run.json").write_text(json.dumps(about | {"condition": condition}))
+    bare = write(tmp_path / "bare.jsonl", right(tiny_benchmark))
+    name = "end_to_end (plain, confidence)"
+    tables = all_tables(grade_predictions([bare], None, folders=[run], protocol=name))
+    assert tables["states"].select("protocol", "model").unique().sort("model").rows() == [(name, "bare"), (name, "m")]
+    code, _, err = cli("grade", run, bare, "--protocol", "end_to_end (confidence)")
+    assert (code, f"the given runs have '{name}', and the plain protocols are end_to_end, oracle" in err) == (2, True)
+    code, _, err = cli("grade", run, "--protocol", name)
+    assert (code, "no file of predictions is given; leave it out." in err) == (2, True)
 
 
 def test_a_run_as_predictions_is_graded_like_the_run(cli: Cli, tiny_benchmark: Path, tmp_path: Path) -> None:

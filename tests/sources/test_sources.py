@@ -99,7 +99,7 @@ def test_a_file_that_would_be_read_from_the_wrong_folder_is_refused(folders: Pat
     save(tmp_path / "work" / "images" / "p1.png", RAMP.T)
     code, _, err = ingest_folders(cli, folders, tmp_path / "work" / "cases.jsonl")
     assert code == 2
-    assert "its path relative to the manifest's folder leads to" in err
+    assert "the path from the manifest's folder to this file leads to" in err
     assert not (tmp_path / "work" / "cases.jsonl").exists()
 
 
@@ -113,7 +113,7 @@ def spoil_folders() -> dict[str, tuple[Callable[[Path], None], str]]:
         "a jpeg mask": (lambda d: save(d / "masks/p1/pneumonia.jpg", LUNG), "pneumonia.jpg: a mask must be a PNG"),
         "one stem twice": (
             lambda d: save(d / "images/p1.jpg", RAMP),
-            "p1.png: p1.jpg has the same name without suffix",
+            "p1.png: differs from p1.jpg only in the suffix",
         ),
         "no images folder": (lambda d: shutil.rmtree(d / "images"), "images: no such folder"),
         "no case at all": (
@@ -366,7 +366,7 @@ def test_a_radiograph_that_is_not_there_is_left_out_and_named(root: Path, cli: C
         ({KEY: {"img_size": [H, W], "Edema": 5}}, "must be a list of polygons"),
         ({KEY: {"img_size": [W, 9], "Edema": [BOX]}}, "outside the image of 9 x 80 px"),
         ({KEY: {"Edema": {"size": [H, W]}}}, "'counts' must be a string"),
-        ({KEY: {"Edema": {"size": [H, W], "counts": "11"}}}, "runs add up to 2 pixels"),
+        ({KEY: {"Edema": {"size": [H, W], "counts": "11"}}}, "run lengths add up to 2 pixels"),
         ({KEY: {"Edema": {"size": "big", "counts": "11"}}}, "the size must be [height, width]"),
     ],
 )

@@ -104,7 +104,7 @@ def test_masks_of_other_proportions_are_named_when_the_case_is_read(det: Path, c
 BAD_ROWS: list[tuple[dict[str, Any], str]] = [
     (
         {"Heart": "5 10 20"},
-        "m.csv, 1.png, Heart: the run lengths are cut off: pairs are needed, but there are 3 numbers",
+        "m.csv, 1.png, Heart: the run lengths are cut off: they must be pairs, but 3 numbers are given",
     ),
     ({"Heart": "5 ten"}, "Heart: run lengths must be pairs of whole numbers"),
     ({"Heart": "5 99999999999999999999"}, "Heart: run lengths must be pairs of whole numbers"),
@@ -163,7 +163,7 @@ def test_one_lung_or_an_empty_cell_is_counted(det: Path, cli: Cli) -> None:
         (["--anatomy", "m.csv", "--key-map", "labels.csv"], "the column 'image' is missing"),
         (
             ["--anatomy", "m.csv", "--key-map", "twice.csv"],
-            "line 3: the image 'a.png' has another value of 'key' in an earlier line",
+            "line 3: the column 'key' has 'c' for the image 'a.png', but 'b' in an earlier line",
         ),
         (["--anatomy", "test_data", "--anatomy-key-column", "x"], "--anatomy-key-column is for a csv"),
         (["--key-map", "twice.csv"], "need --anatomy; give --anatomy too"),
@@ -234,7 +234,7 @@ def test_a_damaged_outline_of_chexlocalize_leaves_the_others_and_is_not_taken_as
     )
     code, out, err = cli("ingest", "chexlocalize", tmp_path, "--labels", tmp_path / "labels.csv", "-o", tmp_path)
     assert (code, "wrote 2 cases (1 present, 1 absent)" in out) == (0, True)
-    assert f"left out: {tmp_path}/gt_segmentations_val.json, {key}, Atelectasis: the mask's runs add up to 2" in err
+    assert f"left out: {tmp_path}/gt_segmentations_val.json, {key}, Atelectasis: the mask's run lengths add up" in err
     assert [(case.finding, case.negative_kind) for case in cases.read_manifest(tmp_path)] == [
         ("edema", None), ("pneumonia", "other"),
     ]  # fmt: skip

@@ -113,7 +113,7 @@ def test_a_radiograph_given_twice_is_taken_once(det: Path, cli: Cli) -> None:
     write_det(det, entry("1.png", Mass=[BOX]), entry("1.png", Nodule=[BOX]))
     code, out, err = ingest_det(cli, det)
     assert (code, "wrote 1 case" in out) == (0, True)
-    assert "entry 2: the picture '1.png' is already in entry 1, which is used" in err
+    assert "entry 2: the picture '1.png' is already in entry 1, which counts" in err
 
 
 def test_a_finding_of_two_pictures_with_one_stem_is_taken_of_the_first(det: Path, cli: Cli) -> None:
@@ -149,7 +149,7 @@ def test_many_faults_are_counted_after_the_first_ten(det: Path, cli: Cli) -> Non
     write_det(det, *[entry(f"{number}.png", Bad=[BOX]) for number in range(25)], entry("2.png", Mass=[BOX]))
     err = ingest_det(cli, det)[2]
     assert err.count("there is no finding 'Bad'") == 10
-    assert "left out and not listed: 15 more entries" in err
+    assert "left out: 15 more entries, not listed here" in err
 
 
 def test_an_outline_that_crosses_itself_is_filled_even_odd_and_named(det: Path, cli: Cli) -> None:
@@ -349,7 +349,7 @@ def test_a_study_given_twice_is_taken_once_and_one_without_a_name_is_left_out(il
     code, out, err = ingest_ils(cli, ils, {"train": {"s1": one, "": one}, "test": {"s1": one}})
     assert (code, "wrote 2 cases (1 present, 1 absent)" in out) == (0, True)
     assert f"{mimic_ils.FILE}, s1: the case 's1/effusion' occurs twice; only the first case is used" in err
-    assert f"{mimic_ils.FILE}, train: the key of a study is empty" in err
+    assert f"{mimic_ils.FILE}, train: the name of a study is empty" in err
 
 
 @pytest.mark.parametrize("dicom", ["..", "a" * 300])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from chexqa.eval.report import plot_style
+from chexqa.eval.report import plot_style, scatter_plots
 from chexqa.eval.scoring import significance
 from chexqa.eval.tables import model_pairs
 from chexqa.generators.audit import plots as audit_plots
@@ -38,6 +38,8 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace the drawing of plots by nothing, and draw only a few signs in tests of differences."""
     monkeypatch.setattr(model_pairs, "sign_flips", partial(significance.sign_flips, draws=50))
     monkeypatch.setattr(plot_style, "figure", figure)
+    monkeypatch.setattr(plot_style, "say", lambda figure, notice: figure)
+    monkeypatch.setattr(scatter_plots, "name_points", lambda *args, **more: 0)
     monkeypatch.setattr(plot_style, "svg_file", lambda figure: b"<svg ></svg>")
     monkeypatch.setattr(plot_style, "png_file", lambda figure: b"")
     monkeypatch.setattr(audit_plots, "_svg", lambda figure, phantom: b"<svg ></svg>")

@@ -44,10 +44,13 @@ _PATHS = click.Path(path_type=Path)
               help="A file with the ids of the cases to export, one per line, or mask_review.jsonl.")  # fmt: skip
 @click.option("--sample", type=int, help="Sample this many cases, stratified by finding and path.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of assignment and sampling.")
-@click.option("--blind-answers", is_flag=True, help="A reader study: every reader judges every case without proposals.")
-@click.option("--both-parts", is_flag=True, help="Write the sheets with proposals now, not after the blind part.")
+@click.option("--blind-answers", is_flag=True,
+              help="Make a reader study: every reader answers every case, and no sheet shows the key.")  # fmt: skip
+@click.option("--both-parts", is_flag=True,
+              help="Write the sheets that show the key now, not after the blind sheets are answered.")  # fmt: skip
 @click.option("--planted", type=float, default=0.05, show_default=True,
-              help="Share of proposals that are wrong on purpose and never applied; 0 turns this off.")  # fmt: skip
+              help="Share of proposed answers that chexqa makes wrong on purpose, to find reviewers who accept without "
+              "looking; verdicts on them are never applied. 0: none.")  # fmt: skip
 @click.option(
     "--format",
     "fmt",
@@ -55,7 +58,9 @@ _PATHS = click.Path(path_type=Path)
     default="xlsx",
     help="Format of the sheets; csv is for mask sheets only.",
 )
-@click.option("--page", is_flag=True, help="Also write a review page for each sheet, opened from disk in a browser.")
+@click.option("--page", is_flag=True,
+              help="Also write a review page for each sheet; reviewers open it in a browser, without a "
+              "server.")  # fmt: skip
 @click.option("--page-only", is_flag=True, help="Write review pages instead of sheets.")
 @click.option("--source-pixels", is_flag=True,
               help="Put the radiographs' original pixels into the pages, so that reviewers can set window and "
@@ -70,8 +75,8 @@ _PATHS = click.Path(path_type=Path)
     help="Folder that the manifest's paths are relative to, if it is not the manifest's own folder.",
 )
 @click.option("--run", "runs", type=_PATHS, multiple=True,
-              help="A run with answers to questions on places. The places that its models answered are drawn on the "
-              "radiograph, in addition to the proposed places. May be repeated.")  # fmt: skip
+              help="A run with answers to questions that ask for a point or box. The models' answers are drawn on the "
+              "radiograph, in addition to the key's. May be repeated.")  # fmt: skip
 def export(
     source: Path, out: Path, reviewers: str, overlap: float | None, overlap_readers: int | None,
     what: Literal["items", "masks"], only: Literal["flagged", "redrawn"] | None, cases: Path | None,
@@ -168,8 +173,8 @@ def list_pages(out: Path, pages: Sequence[Written]) -> None:
               "review.json.")  # fmt: skip
 @click.option("--image-root", type=click.Path(path_type=Path), help="Folder that the manifest's paths are relative to.")
 @click.option("--incomplete", is_flag=True,
-              help="Do not wait for answers to all blind rows, for example because the reviewer has closed the page of "
-              "the blind part.")  # fmt: skip
+              help="Write the second folder even if some rows of the blind sheet are not answered, for example after "
+              "the reviewer has closed its page.")  # fmt: skip
 def open_second(
     batch: Path, verdicts: Path | None, benchmark: Path | None, page: bool, page_only: bool, source_pixels: bool,
     manifest: Path | None, image_root: Path | None, incomplete: bool,

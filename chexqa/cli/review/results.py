@@ -30,7 +30,7 @@ _PATHS = click.Path(path_type=Path)
 @click.command(epilog="Example: chexqa review validity bench verdicts.jsonl")
 @click.argument("bench", metavar="BENCH", type=_PATHS)
 @click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
-@click.option("--cross", is_flag=True, help="Also show each kind of question by finding and by reviewer.")
+@click.option("--cross", is_flag=True, help="Also divide the results of each kind by finding and by reviewer.")
 @click.option("-o", "--out", type=_PATHS, help="Also write every figure into this table (.csv or .xlsx).")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, for machines.")
 def validity(bench: Path, stores: tuple[Path, ...], cross: bool, out: Path | None, as_json: bool) -> None:
@@ -116,7 +116,7 @@ def _interval(low: float | None, high: float | None) -> str:
 @click.option(
     "--rest",
     type=_PATHS,
-    help="Write the ids of the cases that must be judged again to this file, for 'review export --cases'.",
+    help="Write to this file the ids of the cases that must be judged again; 'review export --cases' reads it.",
 )
 @click.option(
     "--image-root",
@@ -200,7 +200,8 @@ def apply(
         return
     if mask_dir is not None:
         raise InputError(
-            f"--mask-dir {mask_dir}: redrawn masks go into a manifest, but {source} is a benchmark; give a manifest."
+            f"--mask-dir {mask_dir}: redrawn masks can be put only into a manifest, but {source} is a benchmark; give "
+            "the manifest of its cases instead."
         )
     from chexqa.generators.interventions.altered_items import carry
     from chexqa.review.resolve.decide import UNREVIEWED
@@ -218,7 +219,8 @@ def apply(
         say(f"The review is unfinished: {blind} with blind answers, and no verdict on their proposals.")
     counts = about["counts"]
     say(f"{out}: version {about['version']}, {plural(counts['items'], 'item')} of {plural(counts['cases'], 'case')}")
-    say(f"Next: chexqa validate {argument(out)}")
+    say(f"{out / 'README.md'} is a short card: no audit of this version was made. 'chexqa audit' writes the full card.")
+    say(f"Next: chexqa validate {argument(out)}, then chexqa audit {argument(out)}")
 
 
 def _apply_to_manifest(
@@ -290,20 +292,22 @@ def _print_applied(applied: Applied) -> None:
     "--adjudicator",
     default="adjudicator",
     show_default=True,
-    help="Name of the adjudicator; the sheet has the same name.",
+    help="Name of the adjudicator; the sheet's file gets this name.",
 )
 @click.option("--blind-names", is_flag=True, help="Show the reviewers' verdicts without their names.")
 @click.option(
     "--blind",
     is_flag=True,
-    help="Show anonymous answers instead of the proposal. The key is one of these answers and is not marked.",
+    help="Show all answers without names, the key among them, and do not tell which one is the key.",
 )
 @click.option(
     "--image-root",
     type=_PATHS,
-    help="Folder that a manifest's paths are relative to, for masks  [default: the manifest's folder].",
+    help="For masks: the folder that the manifest's paths are relative to  [default: the manifest's folder].",
 )
-@click.option("--page", is_flag=True, help="Also write a review page, opened from disk in a browser.")
+@click.option("--page", is_flag=True,
+              help="Also write the sheet as a review page; the adjudicator opens it in a browser, without a "
+              "server.")  # fmt: skip
 @click.option("--page-only", is_flag=True, help="Write a review page instead of the sheet.")
 def adjudicate(
     bench: Path, stores: tuple[Path, ...], out: Path, adjudicator: str, blind_names: bool, blind: bool,

@@ -41,14 +41,14 @@ _PATHS = click.Path(path_type=Path)
 @click.option("--benchmark", type=_PATHS, help="Folder of the benchmark, if it is not where review.json says.")
 @click.option("--all-or-none", is_flag=True, help="Import nothing if a row has a problem.")
 @click.option("--skip-bad", is_flag=True, help="Exit with code 0 even if rows with problems were left out.")
-@click.option("--replace", is_flag=True, help="Let rows that differ from an earlier import replace the earlier rows.")
+@click.option("--replace", is_flag=True, help="Overwrite rows of an earlier import that the returned files change.")
 @click.option(
     "--run", "run_folder", type=_PATHS, help="The folder of a reader study's run; by default 'run' beside review.json."
 )
 @click.option(
     "--image-root",
     type=_PATHS,
-    help="Folder that a manifest's paths are relative to, for redrawn masks  [default: the manifest's folder].",
+    help="For redrawn masks: the folder that the manifest's paths are relative to  [default: the manifest's folder].",
 )
 def import_sheets(
     paths: tuple[Path, ...], batch: Path | None, out: Path | None, benchmark: Path | None, all_or_none: bool,
@@ -282,7 +282,7 @@ def plain_table(title: str, left: Iterable[str], right: Iterable[str]) -> Table:
 @click.command(epilog="Example: chexqa review agreement bench verdicts.jsonl")
 @click.argument("source", metavar="BENCH|CASES", type=_PATHS)
 @click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
-@click.option("--cross", is_flag=True, help="Also show agreement for each kind of question and finding.")
+@click.option("--cross", is_flag=True, help="Also show agreement for each finding within each kind of question.")
 @click.option("--pairs", is_flag=True, help="Also show Cohen's kappa of each pair of reviewers.")
 @click.option("-o", "--out", type=_PATHS, help="Also write every coefficient into this table (.csv or .xlsx).")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, for machines.")

@@ -26,8 +26,8 @@ _PATHS = click.Path(path_type=Path)
 @click.option("--sample", type=int, help="Sample this many cases, stratified by finding and path.")
 @click.option("--cases", type=_PATHS, help="A file with the ids of the cases to choose from, one per line.")
 @click.option("--training", type=int, default=5, show_default=True,
-              help="Number of additional cases for training with feedback. These cases count in no "
-              "statistic.")  # fmt: skip
+              help="Number of additional cases on which readers practise: the right answer is shown after each. They "
+              "count in no statistic.")  # fmt: skip
 @click.option("--repeat", type=float, default=0.1, show_default=True,
               help="Share of the items that each reader answers twice; 0 for none.")  # fmt: skip
 @click.option("--rule", help="What readers are told to do when they are uncertain.")
@@ -37,8 +37,10 @@ _PATHS = click.Path(path_type=Path)
 @click.option("--leave-out-seen", is_flag=True,
               help="Leave out cases whose key a reader has already seen. Without this option, they are an "
               "error.")  # fmt: skip
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of sampling, training and repetition.")
-@click.option("--page", is_flag=True, help="Also write a review page for each sheet, opened from disk in a browser.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed for drawing cases and repeated items.")
+@click.option("--page", is_flag=True,
+              help="Also write a review page for each sheet; readers open it in a browser, without a "
+              "server.")  # fmt: skip
 def study(
     bench: Path, out: Path, readers: str, sample: int | None, cases: Path | None, training: int, repeat: float,
     rule: str | None, earlier: tuple[Path, ...], leave_out_seen: bool, seed: int, page: bool,

@@ -16,7 +16,7 @@ _PATH = click.Path(path_type=Path)
 @click.command(epilog="Example: chexqa review wordings bench -o wordings.xlsx --reviewer anna")
 @click.argument("bench", metavar="BENCH", type=_PATH)
 @click.option("-o", "--out", type=_PATH, metavar="FILE", help="The new workbook for the reviewer.")
-@click.option("--reviewer", metavar="NAME", help="Name of the reviewer, with -o.")
+@click.option("--reviewer", metavar="NAME", help="Name of the reviewer; needed with -o.")
 @click.option("--returned", multiple=True, type=_PATH, metavar="FILE|DIR",
               help="A filled workbook, or a folder of filled workbooks; repeatable.")  # fmt: skip
 def wordings(bench: Path, out: Path | None, reviewer: str | None, returned: tuple[Path, ...]) -> None:

@@ -157,8 +157,8 @@ def _drawables(batch: Batch, order: ContourOptions) -> Callable[[Verdict, Sequen
         case = sources[key.case_id]
         if verdict.seen is not None and shown_mask(load_case(case)).seen != verdict.seen:
             raise InputError(
-                f"the mask of '{verdict.row}' in {case.manifest} has changed since it was exported; export the mask "
-                "again and redraw the new mask"
+                f"the mask of '{verdict.row}' in {case.manifest} has changed since it was exported; export it again, "
+                "and have the reviewer correct the new outline"
             )
         return _of_case(case, verdict.row)
 
@@ -170,7 +170,8 @@ def _manifest(path: Path, image_root: Path | None, expected: str) -> Mapping[str
     file = manifest[0].manifest
     if sha256_of(file) != expected:
         raise InputError(
-            f"{file}: has changed since the masks were exported from it; give the original manifest as --benchmark."
+            f"{file}: has changed since the masks were exported from it; --benchmark also takes a manifest: give the "
+            "unchanged one."
         )
     return {mask_row_id(case.case_id): case for case in manifest}
 
@@ -196,7 +197,7 @@ def _checked(row: Record, verdict: Verdict, shown: Drawable) -> Record:
     height, width = shown.before.shape
     if contour["size"] != [height, width]:
         told = f"{where} is for {contour['size'][1]} x {contour['size'][0]} px, but its picture is {width} x {height}"
-        raise InputError(f"{told}; send the file that the page saved")
+        raise InputError(f"{told}; ask the reviewer for the unchanged file that the review page saved")
     after = masks.from_rle(contour, where)
     if not after.any():
         raise InputError(f"{where} is empty; draw an outline, or give the verdict 'reject' if the finding is absent")

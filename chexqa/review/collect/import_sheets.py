@@ -171,8 +171,8 @@ def _check_store(store: Path, before: Mapping[VerdictKey, Verdict], batch: Batch
     other = next((verdict for verdict in before.values() if verdict.benchmark != batch.hash), None)
     if other is not None:
         raise InputError(
-            f"{store}: contains verdicts of batch {other.batch}, which is not about {batch.label}; name another file "
-            "with -o."
+            f"{store}: already has verdicts of the batch {other.batch}, which reviewed something else than "
+            f"{batch.label}; name another file with -o."
         )
 
 

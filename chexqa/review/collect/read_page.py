@@ -43,15 +43,18 @@ def read_page(path: Path, folder: Path | None) -> SavedPage:
     """Read a file that a page saved; raise ``InputError`` for any other file."""
     record = parse_json(read_text(path, limits.MAX_JSON_BYTES, folder), f"{path}:")
     if not isinstance(record, dict) or record.get("what") != WHAT:
-        raise InputError(f"{path}: was not saved by a review page; send the file that the page's button 'Save' wrote.")
+        raise InputError(
+            f"{path}: was not saved by a review page; ask the reviewer for the file that the button 'Save' of the page "
+            "wrote."
+        )
     check(record, "page_answers", str(path))
     name = columns.check_name(record["reviewer"], str(path))
     for row in record["rows"]:
         dealt = row["cells"].get(columns.REVIEWER, name)
         if dealt != name:
             raise InputError(
-                f"{path}: is from '{name}', but has rows of '{columns.plain(dealt)}'; send the unchanged file that the "
-                "page saved."
+                f"{path}: is from '{name}', but has rows of '{columns.plain(dealt)}'; ask the reviewer for the "
+                "unchanged file that the page saved."
             )
     return SavedPage(path.name, record)
 

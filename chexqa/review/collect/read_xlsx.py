@@ -27,6 +27,7 @@ from chexqa.review.collect.xlsx_parts import (
     MAX_CELL,
     MAX_ROWS,
     NOTE,
+    SAVED_ANEW,
     START,
     CellText,
     Parts,
@@ -127,18 +128,18 @@ def _bounded(path: Path, archive: zipfile.ZipFile) -> Parts:
     whole = archive.infolist()
     named = {part.filename.lower(): part for part in whole}
     if len(whole) > MAX_PARTS or sum(part.file_size for part in whole) > MAX_UNPACKED:
-        raise InputError(f"{path}: is too large when unpacked, so it was not opened; ask for the file again.")
+        raise InputError(f"{path}: is too large when unpacked, so it was not opened; {SAVED_ANEW}.")
     for part in whole:
         if part.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise zipfile.BadZipFile("a compression that no spreadsheet program uses")
         if part.file_size > RATIO_FROM and part.file_size > MAX_RATIO * max(1, part.compress_size):
             raise InputError(
                 f"{path}: its part '{part.filename}' unpacks to far more than a sheet's text, so it was not "
-                "opened; ask for the file again."
+                f"opened; {SAVED_ANEW}."
             )
     if len(named) < len(whole):
         twice = next(name for name, count in Counter(part.filename.lower() for part in whole).items() if count > 1)
-        raise InputError(f"{path}: contains two parts named '{twice}', so it was not opened; ask for the file again.")
+        raise InputError(f"{path}: contains two parts named '{twice}', so it was not opened; {SAVED_ANEW}.")
     return Parts(path, archive, named)
 
 
@@ -150,12 +151,12 @@ def _check_kind(path: Path, archive: zipfile.ZipFile, names: Mapping[str, zipfil
         raise InputError(f"{path}: is not an xlsx file; {AS_XLSX}.")
     kind = path.suffix.lower()
     if kind in (".xlsm", ".xltm", ".xlam") or any(name.endswith("vbaproject.bin") for name in names):
-        raise InputError(f"{path}: contains macros, which are never opened; {AS_XLSX}, which leaves them out.")
+        raise InputError(f"{path}: contains macros, so it was not read; {AS_XLSX}, which leaves the macros out.")
     if any(name.startswith("xl/") and name.endswith(".bin") and "workbook" in name for name in names):
         raise InputError(f"{path}: is a binary workbook (.xlsb); {AS_XLSX}.")
     for start, _, what in _REFUSED:
         if any(name.startswith(start) for name in names):
-            raise InputError(f"{path}: contains {what}, which are never opened; remove them and save it again.")
+            raise InputError(f"{path}: contains {what}, so it was not read; remove the {what} and save the file again.")
 
 
 def _check_types(parts: Parts) -> None:
@@ -165,10 +166,12 @@ def _check_types(parts: Parts) -> None:
     """
     types = [values.get("ContentType", "").lower() for _, _, values in parts.events(_TYPES)]
     if any("macroenabled" in kind or "vbaproject" in kind for kind in types):
-        raise InputError(f"{parts.path}: contains macros, which are never opened; {AS_XLSX}, which leaves them out.")
+        raise InputError(f"{parts.path}: contains macros, so it was not read; {AS_XLSX}, which leaves the macros out.")
     for _, word, what in _REFUSED:
         if any(word in kind for kind in types):
-            raise InputError(f"{parts.path}: contains {what}, which are never opened; remove them and save it again.")
+            raise InputError(
+                f"{parts.path}: contains {what}, so it was not read; remove the {what} and save the file again."
+            )
 
 
 def _read(path: Path, parts: Parts) -> list[SheetCells]:

@@ -111,8 +111,8 @@ def sheet_files(paths: Iterable[Path]) -> dict[Path, Path | None]:
             raise InputError(f"{path}: no such file or folder; name the returned sheets, or their folder.")
     if not files:
         raise InputError(
-            f"{', '.join(map(str, paths))}: contains no sheet (.xlsx, .ods, .csv, .tsv) and no file that a review page "
-            "saved (.json); name the returned files."
+            f"{', '.join(map(str, paths))}: found no sheet (.xlsx, .ods, .csv, .tsv) and no file saved by a review "
+            "page (.json); name the files that the reviewers returned."
         )
     return files
 

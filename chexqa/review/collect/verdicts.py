@@ -301,7 +301,8 @@ def read_store(path: Path) -> dict[VerdictKey, Verdict]:
         if verdict.key in found:
             where = f"{path}, line {line}"
             raise InputError(
-                f"{where}: '{verdict.row}' of sheet '{verdict.sheet}' appears twice; remove one of the lines."
+                f"{where}: an earlier line also has '{verdict.row}' of sheet '{verdict.sheet}'; remove one of the two "
+                "lines."
             )
         found[verdict.key] = verdict
     return found

@@ -42,6 +42,7 @@ START, END, TEXT = range(3)
 _NOTHING: Mapping[str, str] = {}
 _REFERENCE = re.compile(r"\$?([A-Z]{1,3})\$?[0-9]{1,7}")
 AS_XLSX = "open it in LibreOffice or Excel and save it as 'Excel Workbook (.xlsx)'"
+SAVED_ANEW = "ask the reviewer to save the workbook anew and send it"
 
 # Kinds of remarks on a cell.
 NOTE, MERGED, STRUCK = "note", "merged", "struck"
@@ -93,9 +94,7 @@ class _Found:
         self.elements += 1
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise InputError(
-                f"{self.where}: its XML nests more than {MAX_DEPTH} levels, so it is damaged; ask for the file again."
-            )
+            raise InputError(f"{self.where}: its XML nests more than {MAX_DEPTH} levels; {SAVED_ANEW}.")
         self.events.append((START, tag.rpartition(":")[2], values))
 
     def _end(self, tag: str) -> None:
@@ -106,7 +105,9 @@ class _Found:
         self.events.append((TEXT, text, _NOTHING))
 
     def _refuse(self, *_: object) -> None:
-        raise InputError(f"{self.where} declares entities, so it was not opened; ask for the file again.")
+        raise InputError(
+            f"{self.where} declares entities in its XML, which can do harm, so it was not opened; {SAVED_ANEW}."
+        )
 
 
 @dataclass
@@ -133,7 +134,7 @@ class Parts:
                 raise BrokenError(str(error)) from None
             fed += len(piece)
             if fed - max(parser.CurrentByteIndex, 0) > MAX_TAG:
-                raise InputError(f"{found.where} has a tag or text of over {MAX_TAG:,} bytes; ask for the file again.")
+                raise InputError(f"{found.where} has a tag or text over the {MAX_TAG:,} bytes allowed; {SAVED_ANEW}.")
             self.elements += found.elements
             self.check()
             yield from found.events
@@ -151,7 +152,7 @@ class Parts:
                 if self.size > MAX_XML:
                     raise InputError(
                         f"{self.path}: its part '{name}' unpacks to far more than a sheet's text, so reading stopped; "
-                        "ask for the file again."
+                        f"{SAVED_ANEW}."
                     )
                 yield piece
         yield b""
@@ -160,8 +161,8 @@ class Parts:
         """Raise ``InputError`` if the parts read so far have more elements, cells or text than a sheet may have."""
         if self.elements > MAX_ELEMENTS or self.cells > MAX_CELLS or self.characters > MAX_TEXT:
             raise InputError(
-                f"{self.path}: has more cells or text than a sheet may have, so reading stopped; delete the "
-                f"cells that do not belong there, or ask for the file again."
+                f"{self.path}: has more cells or text than a sheet may have, so reading stopped; delete the cells that "
+                f"do not belong there, or {SAVED_ANEW}."
             )
 
     def links(self, source: str) -> dict[str, Link]:

@@ -87,7 +87,7 @@ def adjudicate(
     readers = {row.reviewer.casefold() for row in rows if row.row[2:] in said and row.kind != "adjudication"}
     if name.casefold() in readers:
         raise InputError(
-            f"--adjudicator {name}: has judged one of these items; name a third person, who decides between them."
+            f"--adjudicator {name}: has judged one of these items; name a third person, who has judged none of them."
         )
     cases = tuple(dict.fromkeys(item.case_id for item in bench.items if item.item_id in said))
     batch = "r-" + digest(bench.hash, "adjudication", name, sorted(said.items())).hex()[:12]

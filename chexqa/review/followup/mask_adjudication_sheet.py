@@ -102,8 +102,8 @@ def _check_third(adjudicator: str, own: Iterable[Subject], disputed: Mapping[str
     people = {name.casefold() for name in readers} | {str(one.author).casefold() for one in own if one.author}
     if adjudicator.casefold() in people:
         raise InputError(
-            f"--adjudicator {adjudicator}: has judged or drawn one of these masks; name a third person, who decides "
-            "between the readers."
+            f"--adjudicator {adjudicator}: has judged or drawn one of these masks; name a third person, who has "
+            "judged and drawn none of them."
         )
 
 

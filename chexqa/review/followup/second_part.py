@@ -102,7 +102,8 @@ def open_second_parts(
     parts = second_parts(batch)
     if not parts:
         raise InputError(
-            f"{batch.path}: no reviewer gets proposals after blind questions, so all sheets are written already."
+            f"{batch.path}: no sheet of this review waits for the answers to a blind sheet, so there is nothing to "
+            "write."
         )
     missing = _missing(batch, verdicts)
     waiting = [

@@ -128,14 +128,14 @@ class PartAnswers:
     def _merged(self, sent: Any) -> Record:
         shown = self._shown.get(sent.get("id")) if isinstance(sent, dict) else None
         if shown is None or not isinstance(sent.get("changes"), list):
-            raise InputError("a row does not belong to this page")
+            raise InputError("an answer is for a row that this page does not have; reload the page")
         before = self.rows.get(shown["id"], {"changes": [], "seconds": None, "contour": None})
         changes: dict[str, Any] = {change["id"]: change for change in before["changes"]}
         for change in sent["changes"]:
             if not isinstance(change, dict) or not isinstance(change.get("cells"), dict):
-                raise InputError("a change has no cells")
+                raise InputError(f"the answer to row '{shown['id']}' has no cells; reload the page")
             if any(title not in _FILL_IN and columns.option_number(title) is None for title in change["cells"]):
-                raise InputError("a change fills in a locked cell")
+                raise InputError(f"the answer to row '{shown['id']}' fills in a locked cell; reload the page")
             old = changes.get(str(change.get("id")))
             if old is None or str(old["at"]) < str(change.get("at")):
                 changes[str(change.get("id"))] = change

@@ -120,14 +120,17 @@ def _names(masks: ManifestMasks, bench: Benchmark | None) -> dict[tuple[str, str
 
 def _case_of(verdict: Verdict, names: Mapping[tuple[str, str], str], masks: ManifestMasks) -> str:
     if not verdict.is_on_mask:
-        raise InputError(f"verdict on '{verdict.row}': is about an item; give its benchmark instead of {masks.path}.")
+        raise InputError(
+            f"verdict on '{verdict.row}': is on an item, not on a mask; give the item's benchmark, not {masks.path}."
+        )
     case_id = names.get((verdict.benchmark, verdict.row))
     if case_id is None and verdict.seen is not None:
         case_id = masks.by_row.get(verdict.row)
     if case_id is None:
         raise InputError(
-            f"verdict on '{verdict.row}': is for {benchmark_mark(verdict.benchmark)}, but {masks.path} is another "
-            "manifest or has changed; give the exported manifest, or --benchmark if a benchmark's masks were exported."
+            f"verdict on '{verdict.row}': was given on {benchmark_mark(verdict.benchmark)}, but {masks.path} is "
+            "another manifest or has changed since; give the exported manifest, or name with --benchmark the benchmark "
+            "whose masks were exported."
         )
     return case_id
 

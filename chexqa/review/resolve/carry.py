@@ -95,7 +95,7 @@ def _carry_items(old: Benchmark, new: _NewItems, verdicts: Iterable[Verdict]) ->
         item = rows.get(verdict.row)
         if item is None or (verdict.benchmark != old.hash and verdict.seen != seen_in(old, verdict, item.item_id)):
             raise InputError(
-                f"verdict on '{verdict.row}': is not about {old.folder}; give the reviewed benchmark as OLD."
+                f"verdict on '{verdict.row}': was not given on {old.folder}; OLD must be the reviewed benchmark."
             )
         target = new.same_question(item)
         why = _item_differs(old, new, verdict, item, target)
@@ -133,12 +133,13 @@ def _carry_masks(old: ManifestMasks, new: ManifestMasks, verdicts: Iterable[Verd
     for verdict in verdicts:
         if not verdict.is_on_mask:
             raise InputError(
-                f"verdict on '{verdict.row}': is about an item; give two benchmarks instead of {old.path}."
+                f"verdict on '{verdict.row}': is on an item, not on a mask; give two benchmarks, not {old.path}."
             )
         case_id = old.by_row.get(verdict.row)
         if case_id is None or not old.is_same(verdict, case_id):
             raise InputError(
-                f"verdict on '{verdict.row}': is not about the masks of {old.path}; give the reviewed manifest as OLD."
+                f"verdict on '{verdict.row}': was not given on the masks of {old.path}; OLD must be the reviewed "
+                "manifest."
             )
         if case_id not in new.places:
             yield Left(verdict, "its case is not in the new manifest", None)

@@ -100,7 +100,8 @@ def card(about: Record, changes: str) -> str:
         CARD_MARK,
         f"# {markdown(about['name'])} {markdown(about['version'])}",
         *notice,
-        f"{plural(counts['items'], 'item')} of {plural(counts['cases'], 'case')}; 'chexqa audit' writes the full card.",
+        f"{plural(counts['items'], 'item')} of {plural(counts['cases'], 'case')}. No audit of this version was made; "
+        "`chexqa audit`, with this folder, makes it and writes the full card.",
         changes.strip(),
         "## Canary",
         f"`{markdown(about['canary'])}`",

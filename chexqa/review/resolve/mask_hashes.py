@@ -79,6 +79,6 @@ def check_same(verdicts: list[Verdict], source: Benchmark | ManifestMasks) -> No
             name = str(source.folder)
         if not same:
             raise InputError(
-                f"verdict on '{verdict.row}': was given on {benchmark_mark(verdict.benchmark)}, and the mask in "
-                f"{name} is different; give the benchmark or manifest that was reviewed."
+                f"verdict on '{verdict.row}': was given on the mask in {benchmark_mark(verdict.benchmark)}, but {name} "
+                "has another mask; give the benchmark or manifest that was reviewed."
             )

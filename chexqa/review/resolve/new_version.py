@@ -256,8 +256,8 @@ def write_version(applied: Applied, out: Path, carry: Carry | None = None) -> Re
     interventions is refused.
     """
     if "interventions" in applied.bench.about and carry is None:
-        raise InputError(f"{applied.bench.folder}: has altered items, which this function does not carry over; give "
-                         "'carry', or apply the review with 'chexqa review apply'.")  # fmt: skip
+        raise InputError(f"{applied.bench.folder}: has altered items, which write_version() writes only with the "
+                         "argument 'carry'; 'chexqa review apply' gives it.")  # fmt: skip
     if os.path.lexists(out):
         raise InputError(f"{out}: exists already; name a new folder with -o.")
     if not real(out).parent.is_dir():

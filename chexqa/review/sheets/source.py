@@ -84,7 +84,9 @@ def mask_source(path: Path, image_root: Path | None, manifest: Path | None = Non
         source, subjects = bench_source(bench), from_benchmark(bench, _sources(bench, manifest, image_root))
     else:
         if manifest is not None:
-            raise InputError(f"--manifest: is only for benchmarks, but {path} is a manifest; leave the option out.")
+            raise InputError(
+                f"--manifest: names the manifest of a benchmark, but {path} is itself a manifest; leave the option out."
+            )
         cases = read_manifest(path, image_root)
         check_authors(cases)
         file = path / MANIFEST if path.is_dir() else path

@@ -158,8 +158,8 @@ def design_study(
     free = [work for work in others if work.patient not in patients]
     if len(free) < wish.training:
         raise InputError(
-            f"--training {wish.training}: only {len(free)} cases of other patients are left for training; give a "
-            "smaller --sample, or --training 0."
+            f"--training {wish.training}: only {len(free)} cases are of patients outside the sample; give a smaller "
+            "--sample or a smaller --training."
         )
     training = tuple(work.case_id for work in spread(free, seed, "training")[: wish.training])
     repeats = {reader: _drawn(items, wish.repeat, seed, reader) for reader, items in dealt.items()}

@@ -154,7 +154,9 @@ def _check_place(out: Path, bench: Benchmark, logs: Iterable[str]) -> None:
         return
     about = read_run.read_about(out)
     if about["benchmark"]["hash"] != bench.hash or not set(about["models"]) <= {*logs}:
-        raise InputError(f"{out}: is the run of another study or of models; name another folder with --run.")
+        raise InputError(
+            f"{out}: is a run of other readers, of models or of another benchmark; name another folder with --run."
+        )
 
 
 def cases_of(bench: Benchmark, batch: Batch) -> dict[str, list[str]]:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
-from chexqa.eval.report import limit_plots, plots
+from chexqa.eval.report import limit_plots, plots, scatter_plots
 from chexqa.eval.tables.grid import MACRO
 from chexqa.eval.tables.levels_and_stages import OVERALL
 
@@ -54,7 +54,7 @@ def _of_cells(frames: Frames, order: list[str]) -> Figure | None:
 def _of_costs(frames: Frames, order: list[str]) -> Figure | None:
     overall = frames["levels"].filter(pl.col("level") == OVERALL).select("model", "corrected")
     known = frames["costs"].join(overall, on="model").drop_nulls(["cost_per_1000_usd", "corrected"])
-    return plots.cost(known.select("model", "cost_per_1000_usd", "corrected").rows())
+    return scatter_plots.cost(known.select("model", "cost_per_1000_usd", "corrected").rows())
 
 
 OUTLINE = (
@@ -203,8 +203,16 @@ OUTLINE = (
         (
             (
                 "grounding",
-                "Accuracy beside net grounding: a model may be right without looking at the lesion.",
-                lambda frames, order: plots.grounding(frames["grounding"], order) if "grounding" in frames else None,
+                "Accuracy of detection against net grounding, with 95 % intervals: a model may be right without "
+                "looking at the lesion.",
+                lambda frames, order: (
+                    scatter_plots.grounding(frames["grounding"], order) if "grounding" in frames else None
+                ),
+            ),
+            (
+                "grounded",
+                "Net grounding, and the share of answers that are right and grounded, with 95 % intervals.",
+                lambda frames, order: plots.grounded(frames["grounding"], order) if "grounding" in frames else None,
             ),
         ),
         ("grounding", "grounding_findings", "not_audited"),

@@ -14,7 +14,6 @@ from chexqa.contract.kinds import GRID_CELL
 from chexqa.contract.read_run import Run
 from chexqa.eval.design.weights import NOT_COMPARED
 from chexqa.eval.prompts import conditions
-from chexqa.eval.report.write import Frames
 from chexqa.eval.scoring.grade import Graded, protocol_name
 from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
 from chexqa.eval.scoring.predictions import ELSEWHERE
@@ -34,7 +33,7 @@ _PROTOCOLS = {
 }
 
 
-def paragraphs(graded: Graded, frames: Frames) -> list[str]:
+def paragraphs(graded: Graded, frames: Mapping[str, pl.DataFrame]) -> list[str]:
     """Return the methods section as a few paragraphs."""
     return [
         _benchmark(graded),
@@ -128,7 +127,7 @@ def _model(run: Run, name: str) -> str:
     return f"{name} ({about['litellm']}{says}; {decoding}; {when})"
 
 
-def _counts(graded: Graded, frames: Frames) -> str:
+def _counts(graded: Graded, frames: Mapping[str, pl.DataFrame]) -> str:
     """Return sentences on the numbers of questions, so that the numbers of the page can be added up."""
     items = graded.grades.unique("item_id", keep="first")
     levels = items.filter(pl.col("level").is_not_null())
