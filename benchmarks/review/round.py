@@ -108,8 +108,8 @@ class Reader:
         self.open(folder)
 
     def save(self, out: Path, close: bool = False) -> Path:
-        """Save the answers into the folder ``out`` and return the file; if ``close`` is True, declare the part
-        finished.
+        """Save the answers into the folder ``out`` and return the file; if ``close`` is True, close the part, so that
+        no answer can change.
         """
         with self.page.expect_download() as download:
             if close:

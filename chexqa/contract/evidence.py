@@ -225,7 +225,7 @@ class ResultEvidence(Evidence):
         return "\n".join(lines)
 
     def is_hard(self) -> bool:
-        """Return True if an edit of an outline is shallow or small."""
+        """Return True if an error of the suboptimal outline is shallow or small."""
         return _small(self.edits)
 
 

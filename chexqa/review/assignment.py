@@ -70,7 +70,7 @@ class Share:
 
     @property
     def blind(self) -> tuple[str, ...]:
-        """The cases that are asked without the proposed answer: the shared cases, with the decoys spread among them."""
+        """The cases of the blind questions: the shared cases, with the decoys spread among them."""
         lists = (self.shared, self.decoys)
         placed = sorted(((rank + 0.5) / len(ids), case) for ids in lists for rank, case in enumerate(ids))
         return tuple(case for _, case in placed)

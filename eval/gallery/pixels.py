@@ -1,5 +1,4 @@
-"""The gallery's work on the pixels of consecutive cases: small pictures as base64, outlines, and options that are
-regions.
+"""The gallery's work on the pixels of consecutive cases: thumbnails as base64, outlines, and options that are regions.
 
 A worker process can do this work, so this module imports neither tables nor plots.
 """
@@ -25,10 +24,10 @@ _QUALITY, _EFFORT = 45, 1
 
 
 class Thumbs(Protocol):
-    """Source of reduced pictures, for example a benchmark."""
+    """Source of thumbnails, for example a benchmark."""
 
     def thumb_bytes(self, image: str) -> bytes:
-        """Return the reduced JPEG of a picture."""
+        """Return the thumbnail of a picture as a JPEG."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Stressed items in the gallery: a few examples of each way of stressing an item, such as ``noise-3``.
 
-Degraded pictures are not stored, so this module degrades the radiographs of its examples again and makes small pictures
-of them.
+Degraded pictures are not stored, so this module degrades the radiographs of its examples again and makes thumbnails of
+them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Thumbs:
     made: Mapping[str, tuple[Picture, str, str]]
 
     def thumb_bytes(self, image: str) -> bytes:
-        """Return the reduced JPEG of a picture."""
+        """Return the thumbnail of a picture as a JPEG."""
         if image not in self.made:
             return self.benchmark.thumb_bytes(image)
         return encode_thumb(self._stressed.spoilt(*self.made[image]))
@@ -54,7 +54,7 @@ class Thumbs:
 
 
 def with_examples(entries: Entries, graded: Graded) -> tuple[Entries, Thumbs]:
-    """Return the entries with examples of stressed items after each case's items, and a source of reduced pictures.
+    """Return the entries with examples of stressed items after each case's items, and a source of thumbnails.
 
     An answer to a stressed item has the state ``changed`` or ``kept``, compared with the answer to its original.
     """
