@@ -64,14 +64,16 @@ def _middle(mask: Mask) -> float:
 def check_lesion(finding: Finding, lesion: Mask, anatomy: Mapping[str, Mask]) -> None:
     """Raise ``InputError`` if a lesion's mask is empty at 1024 px, or touches no mask of ``anatomy`` although it must.
 
-    ``finding`` says whether its lesions must touch a lung or the heart.
+    ``finding`` says whether its lesions must touch a lung or the heart. Nothing is checked if the masks that it must
+    touch are not all given: both lungs, or the heart for a finding outside the lungs.
     """
     if not lesion.any():
         raise InputError(
             "the mask is so small that it vanishes when the picture is resized to 1024 px; draw it "
             "larger, or leave out the case."
         )
-    if not anatomy or not finding.anchored or (finding.field == "any" and "heart" not in anatomy):
+    needed = {"heart"} if finding.field == "any" else {"right_lung", "left_lung"}
+    if not finding.anchored or not needed <= anatomy.keys():
         return
     if not any((lesion & mask).any() for mask in anatomy.values()):
         raise InputError(

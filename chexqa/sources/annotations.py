@@ -82,7 +82,7 @@ class Labels:
 
     def find(self, label: str) -> str | None:
         """Return the finding or structure that a label means, or None; count the label if its meaning is unknown."""
-        plain = "_".join(label.lower().split())
+        plain = "_".join(label.lower().replace("-", " ").split())
         name = self._names.get(label) or KNOWN.get(plain)
         if name is None and (plain in FINDINGS or plain in cases.STRUCTURES):
             name = plain
@@ -93,7 +93,8 @@ class Labels:
     def remark(self, outcome: Outcome) -> None:
         """Add to the outcome a remark on each label that is not known."""
         for label, tally in self._unknown.items():
-            tally.remark(outcome.remarks, "annotation", f"not used: give {self._option} '{label}=finding' to use them")
+            hint = f"give {self._option} '{label}=NAME' to use them (NAME: a finding, {', '.join(cases.STRUCTURES)})"
+            tally.remark(outcome.remarks, "annotation", f"not used: {hint}")
 
 
 def joined(sources: list[dict[str, Any]], where: str) -> dict[str, Any]:
@@ -147,7 +148,7 @@ def _records(
         if name is not None and one.source is not None:
             by_name.setdefault(name, []).append(one)
     seen = list(dict.fromkeys([*shapes, *pictures]))
-    files, lost, unmarked = _Pictures(images), Tally(), Tally()
+    files, lost, unmarked, boxed = _Pictures(images), Tally(), Tally(), Tally()
     pool = sorted({name for by_name in shapes.values() for name in by_name if name in FINDINGS})
     without: dict[str, set[str]] = {}
     for name, finding in absent.named():
@@ -177,10 +178,13 @@ def _records(
             unmarked.add(image)
         for finding in named:
             mask = sources.get(finding)
+            if mask is not None and "box" in mask:
+                boxed.add(image)
             if mask is not None or finding not in by_name:
                 yield record(f"{bare(image)}/{finding}", places.relative(images, path), finding, mask, terms, **details)
     lost.remark(outcome.remarks, "picture", "not found and left out")
     labels.remark(outcome)
+    boxed.remark(outcome.remarks, "case", "without an outline: only tasks that ask for a place use boxes")
     unmarked.remark(outcome.remarks, "picture", "without an annotated finding (left out)")
     anatomy.remark()
 

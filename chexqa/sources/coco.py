@@ -29,11 +29,24 @@ def ingest(
     """
     data = parse_json(read_text(file), str(file))
     check(data, "coco", str(file))
-    pictures = {entry["id"]: entry for entry in data["images"]}
-    named = {entry["id"]: entry["name"] for entry in data["categories"]}
+    pictures = dict(_by_id(data["images"], "image", "file_name", file))
+    named = {key: entry["name"] for key, entry in _by_id(data["categories"], "category", "name", file)}
     shapes = list(_shapes(data["annotations"], pictures, named, images, file))
     names = [entry["file_name"] for entry in pictures.values()]
     return from_annotations(shapes, names, images, manifest, terms, anatomy, labels, absent)
+
+
+def _by_id(entries: list[Record], noun: str, field: str, file: Path) -> Iterator[tuple[int | str, Record]]:
+    """Yield each entry with its id; raise ``InputError`` if two entries with different names have the same id."""
+    seen: dict[int | str, str] = {}
+    for entry in entries:
+        first = seen.setdefault(entry["id"], entry[field])
+        if first != entry[field]:
+            raise InputError(
+                f"{file}: the {noun} id {entry['id']} is given to '{first}' and to '{entry[field]}'; give each {noun} "
+                "an id of its own, and correct the annotations."
+            )
+        yield entry["id"], entry
 
 
 def _shapes(

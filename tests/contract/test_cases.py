@@ -276,6 +276,16 @@ def test_a_device_or_a_heart_without_heart_mask_may_lie_outside_the_lungs(folder
         cases.load_case(case)
 
 
+def test_a_lesion_beside_the_only_masks_given_is_no_error(folder: Path, read: Read) -> None:
+    """A data set with masks of the heart alone, or of one lung, says nothing on where lesions of the lungs may lie."""
+    away = np.zeros((H, W), np.bool_)
+    away[1:4, 38:42] = True
+    for number, name in enumerate(("heart", "right_lung")):
+        anatomy = {name: line()["anatomy"][name]}
+        case = read(line(case_id=str(number), finding="edema", anatomy=anatomy, mask=masks.to_rle(away)))[0]
+        assert cases.load_case(case).lesion is not None
+
+
 def test_a_lesion_that_vanishes_at_the_working_size_is_named(folder: Path, read: Read) -> None:
     large = np.add.outer(np.arange(2048), np.arange(4096)).astype(np.uint8)
     save(folder / "large.png", large)

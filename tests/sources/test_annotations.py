@@ -107,7 +107,9 @@ def test_shapes_of_one_finding_are_joined_and_structures_become_anatomy(images: 
     assert np.array_equal(by_id["a/effusion"].source_mask, FLUID | HEART), "the box beside outlines is left out"
     assert np.array_equal(by_id["a/effusion"].source_anatomy["right_lung"], RIGHT)
     assert [one.case.present for one in made if one.case.case_id[0] in "bc"] == [False] * 4
-    assert "1 annotation not used: give --category 'Wire=finding' to use them" in err
+    assert "1 annotation not used: give --category 'Wire=NAME' to use them" in err
+    assert "(NAME: a finding, right_lung, left_lung, heart)" in err
+    assert "without an outline" not in err
 
 
 @pytest.mark.parametrize(
@@ -127,6 +129,28 @@ def test_what_is_wrong_with_coco_is_named(
     code, _, err = cli("ingest", "coco", coco(tmp_path / "c.json", broken), "--images", images, "-o", tmp_path)
     assert (code, words in " ".join(err.split())) == (2, True), err
     assert not (tmp_path / cases.MANIFEST).exists()
+
+
+def test_an_id_of_two_pictures_or_categories_is_refused(images: Path, tmp_path: Path, cli: Cli) -> None:
+    """With one of the two silently left out, annotations would lie on the wrong radiograph."""
+    one = {"image_id": 0, "category_id": 0, "segmentation": SQUARE}
+    twice = [{"id": 0, "file_name": f"{name}.png", "width": SIDE, "height": SIDE} for name in "ab"]
+    labels = [{"id": 0, "name": "Effusion"}, {"id": 0, "name": "Edema"}]
+    for more, words in (
+        ({"images": twice}, "the image id 0 is given to 'a.png' and to 'b.png'"),
+        ({"categories": labels}, "the category id 0 is given to 'Effusion' and to 'Edema'"),
+    ):
+        file = coco(tmp_path / "c.json", one, **more)
+        code, _, err = cli("ingest", "coco", file, "--images", images, "-o", tmp_path)
+        assert (code, words in " ".join(err.split())) == (2, True), err
+
+
+def test_a_label_with_hyphens_is_known_and_boxes_alone_are_told(images: Path, tmp_path: Path, cli: Cli) -> None:
+    labels = [{"id": 0, "name": "PLEURAL-EFFUSION"}]
+    file = coco(tmp_path / "c.json", {"image_id": 0, "category_id": 0, "bbox": BOX}, categories=labels)
+    (made,), err = told(cli, tmp_path, "coco", file, "--images", images)
+    assert made.case.finding == "effusion"
+    assert "1 case without an outline: only tasks that ask for a place use boxes, the first is a.png" in err
 
 
 def test_outlines_of_pictures_of_another_size_are_refused(images: Path, tmp_path: Path, cli: Cli) -> None:
