@@ -77,7 +77,8 @@ def place_wordings(language: str) -> Record:
     path = Path(str(resources.files(__name__).joinpath("places", f"{language}.yaml")))
     if not path.is_file():
         raise InputError(
-            f"there are no wordings of questions on places in the language '{language}'; leave out the recipe 'places'."
+            f"chexqa has no questions that ask for a point or box in the language '{language}'; leave out the recipe "
+            "'places'."
         )
     return read_yaml(path, "place_texts")
 

@@ -120,7 +120,7 @@ class PartWriter(AbstractContextManager["PartWriter"]):
         if size > MAX_PART_BYTES:
             raise InputError(
                 f"--batch: one request takes {size / 1e6:,.0f} MB, but a file can have at most "
-                f"{MAX_PART_BYTES / 1e6:,.0f} MB; give fewer --shots, or ask this run without --batch."
+                f"{MAX_PART_BYTES / 1e6:,.0f} MB; give fewer --shots, or leave out --batch."
             )
         pictures = [self._encoders.submit(self._picture, path) for path in paths]
         self._ahead.append(_Request(custom_id, pieces, size, pictures))

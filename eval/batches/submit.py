@@ -44,9 +44,9 @@ def check(order: RunConfig) -> None:
         provider = model.litellm.partition("/")[0]
         if form_of(model).name != "openai" or provider not in SENDABLE:
             raise InputError(
-                f"--batch-submit: litellm cannot send batches of '{provider}', the provider of '{model.name}' (only of "
-                f"{', '.join(SENDABLE)}); leave out --batch-submit, send the files yourself and put the results into "
-                f"the folder '{results.FOLDER}' beside the files."
+                f"--batch-submit: litellm cannot send batches to '{provider}', the provider of '{model.name}', but "
+                f"only to {', '.join(SENDABLE)}; leave out --batch-submit, send the files yourself and put the "
+                f"results into the folder '{results.FOLDER}' beside them."
             )
 
 

@@ -39,8 +39,9 @@ _PATH = click.Path(path_type=Path)
 @click.option(
     "--shared", is_flag=True, help="Allow runs of two different benchmarks, and compare the items that are in both."
 )
-@click.option("--fresh", is_flag=True, help="Show how far each model's accuracy falls from RUN_A to RUN_B. RUN_B's "
-              "benchmark must be made by 'chexqa freshen' from RUN_A's. The default of --margin is then "
+@click.option("--fresh", is_flag=True,
+              help="Show how far each model's accuracy falls from RUN_A to RUN_B. The benchmark of RUN_B must be a "
+              "fresh seed ('chexqa freshen') of the benchmark of RUN_A. With --fresh, the default of --margin is "
               f"{100 * FRESH_MARGIN:g}.")  # fmt: skip
 @click.option("--models", "names", metavar="A,B", help="Compare model A of RUN_A with model B of RUN_B.")
 @click.option("--benchmark", "folders", metavar="DIR", multiple=True, type=_PATH,
@@ -48,9 +49,13 @@ _PATH = click.Path(path_type=Path)
 @click.option("--reread", is_flag=True, help="Read the stored replies of both runs again with today's parser.")
 @MARGIN
 @click.option("--plan", metavar="FILE", type=_PATH,
-              help="The study's plan, written by 'chexqa plan': its margin is used.")  # fmt: skip
+              help="The study's plan, written by 'chexqa plan'; the plan's margin is used.")  # fmt: skip
 @click.option(
-    "-o", "--out", metavar="FILE.csv", type=_PATH, help="Write a CSV of every item with the answers of both runs."
+    "-o",
+    "--out",
+    metavar="FILE.csv",
+    type=_PATH,
+    help="Write one CSV with a line for each item and the answers of both runs.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON object.")
 def compare(

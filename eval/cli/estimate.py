@@ -65,8 +65,8 @@ _PATH = click.Path(path_type=Path)
               help="Assume that each question is asked twice: as it is, and as 'eval --stress' asks it.")  # fmt: skip
 @click.option("--blind", is_flag=True, help="Assume that no pictures are sent.")
 @click.option("--condition", "interventions", multiple=True, metavar="C,C",
-              help="Assume questions about altered pictures, as in 'eval --condition'; repeatable.")  # fmt: skip
-@click.option("--overlay-only", is_flag=True, help="Assume pictures that show only the drawings, on plain grey.")
+              help="Assume that altered pictures are asked about, as by 'eval --condition'; repeatable.")  # fmt: skip
+@click.option("--overlay-only", is_flag=True, help="Assume that pictures show only outlines and marks, on plain grey.")
 @click.option("--rotate", "rotations", default=1, show_default=True, type=_TIMES, metavar="N",
               help="Assume that each conversation is asked N times, once for each of N orders of the "
                    "options.")  # fmt: skip
@@ -245,14 +245,15 @@ def _apart(found: list[Resolution]) -> str:
 @click.command("power", epilog="Example: chexqa power bench --difference 5 --models gpt-5.4,lingshu-32b")
 @click.argument("study", metavar="BENCH|N")
 @click.option("--difference", default=5.0, show_default=True, type=PositiveFloat(), metavar="POINTS",
-              help="Difference between two models' scores that the study should find.")  # fmt: skip
+              help="Difference between two models' scores; the study should be able to detect it.")  # fmt: skip
 @click.option("--patients", type=click.IntRange(2, 10_000_000), metavar="N",
-              help="Plan for N patients instead of BENCH's, with kinds and findings in the same proportions as in "
-                   "BENCH.")  # fmt: skip
+              help="Plan for N patients, not for the number in BENCH; kinds and findings keep their "
+                   "proportions.")  # fmt: skip
 @click.option("--discordance", default=30.0, show_default=True, type=click.FloatRange(0, 100, min_open=True),
               metavar="%", help="Share of items on which one of two models is right and the other wrong.")  # fmt: skip
 @click.option("--correlation", default=0.2, show_default=True, type=click.FloatRange(0, 1), metavar="R",
-              help="Correlation, between items of one patient, of the difference between the two models.")  # fmt: skip
+              help="Correlation of the difference between the models on one item with that on another item of the same "
+                   "patient.")  # fmt: skip
 @click.option("--tests", default=1, show_default=True, type=click.IntRange(1, 1_000_000), metavar="K",
               help="Number of tests that Holm's correction covers. 14 models need 368 tests: 91 pairs and 1 contrast, "
                    "on each of 4 scores.")  # fmt: skip
@@ -279,7 +280,7 @@ def power(study: str, difference: float, as_json: bool, **given: Any) -> None:
                 f"{study}."
             )
         if not 2 <= int(study) <= 10_000_000:
-            raise InputError(f"power {study}: give at least 2 and at most 10,000,000 patients.")
+            raise InputError(f"power {study}: the number of patients must be from 2 to 10,000,000.")
         found = design.resolutions(design.usual_study(_MIX), difference / 100, assumed, int(study))
         patients = int(study)
     else:
@@ -318,7 +319,8 @@ def _show_power(
 ) -> None:  # fmt: skip
     out = console()
     cost = "" if names is None else f", at an unknown price for {names}" if price is None else f", for ${price:,.2f}"
-    out.print(f"Differences that {plural(patients, 'patient')} can show{cost}", style="bold", soft_wrap=True)
+    title = f"Differences between models that {plural(patients, 'patient')} suffice to detect{cost}"
+    out.print(title, style="bold", soft_wrap=True)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), collapse_padding=True)
     table.add_column("score", no_wrap=True)
     for head in ("patients", "found from", f"power at {difference:g}", f"needed for {difference:g}",
@@ -334,16 +336,15 @@ def _show_power(
     family = f" divided by {assumed.tests:,}, as for the first test in Holm's method" if assumed.tests > 1 else ""
     out.print(
         "Columns. Patients: the number of patients with items that count in the score. Found from: the smallest "
-        "difference, in points, that a test detects in four of five studies; the level of the test is "
-        f"5 %{family}; 'none' if so few patients cannot show even the largest difference that two models can have. "
-        f"Needed: the number of patients of a whole study, with the same proportions, to detect a difference of "
-        f"{difference:g} points. Alike: the same number to show that two equal models differ by less than "
-        f"{difference:g} points (90 % interval, four of five studies). Until decided: the median number of counted "
-        "patients after which 'eval --until-decided' stops, for a true difference of "
-        f"{difference:g} points; 'no' with a percentage: only this share of runs decides, so there is no median. "
-        "Assumed: "
-        f"one model is right and the other wrong on {100 * assumed.discordance:g} % of the items, with correlation "
-        f"{assumed.correlation:g} within a patient.",
+        f"difference, in points, that a test detects in four of five studies; the level of the test is 5 %{family}; "
+        "'none' if so few patients cannot show even the largest difference that two models can have. Needed: the "
+        "number of patients that a whole study, with the same proportions, needs to detect a difference of "
+        f"{difference:g} points. Alike: the number of patients that it needs to show, for two models with equal true "
+        f"scores, that these scores lie less than {difference:g} points apart (90 % interval, four of five studies). "
+        "Until decided: the median number of counted patients after which 'eval --until-decided' stops, for a true "
+        f"difference of {difference:g} points; 'no' with a percentage: only this share of runs decides, so there is "
+        f"no median. Assumed: one model is right and the other wrong on {100 * assumed.discordance:g} % of the items, "
+        f"with correlation {assumed.correlation:g} within a patient.",
         soft_wrap=True,
     )  # fmt: skip
 
@@ -351,19 +352,18 @@ def _show_power(
 @click.command("plan", epilog="Example: chexqa plan bench --models gpt-5.4,medgemma-27b --on mean -o plan.json")
 @click.argument("bench", type=_PATH)
 @click.option("--models", "names", metavar="A,B", required=True, shell_complete=completion.models,
-              help="Models to be compared, by their names in tables; any name is taken.")  # fmt: skip
+              help="Models to be compared, named as tables show them; chexqa need not know these names.")  # fmt: skip
 @click.option("--protocol", "named", multiple=True, metavar="|".join(protocols.PROTOCOLS),
               shell_complete=completion.protocol,
               help="A protocol; repeat the option for several.  [default: end_to_end]")  # fmt: skip
 @click.option("--on", "primary", type=click.Choice(planning.PRIMARY), default="mean", show_default=True,
               help="Primary score, on which the study decides.")  # fmt: skip
 @click.option("--margin", metavar="POINTS", type=PositiveFloat(), default=100 * MARGIN, show_default=True,
-              help="Margin in points: two models are called alike if their scores differ by less.")  # fmt: skip
+              help="Margin in points: two models count as alike if their scores differ by less.")  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the run.")
 @click.option("--repeats", type=_TIMES, default=1, show_default=True, help="Number of repeats of each conversation.")
-@click.option(
-    "--rotate", "rotations", type=_TIMES, default=1, show_default=True, help="Number of orders of the options."
-)
+@click.option("--rotate", "rotations", type=_TIMES, default=1, show_default=True,
+              help="Number of orders of the options, each asked once.")  # fmt: skip
 @click.option("--limit", type=_COUNT, metavar="N", help="Ask a trial of about N cases, as 'eval --limit' does.")
 @click.option(
     "--exclude",

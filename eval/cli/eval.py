@@ -66,8 +66,8 @@ _NO_KEY = "Or ask the baselines, which need neither key nor server: --models bas
 @click.option("--temperature", type=click.FloatRange(0, 100), metavar="T",
               help="Temperature, instead of the registry's.")  # fmt: skip
 @click.option("--frame", metavar="NAME",
-              help="Unit and order of the numbers with which the model gives a place, such as thousand-yxyx, instead "
-              "of the registry's.")  # fmt: skip
+              help="Frame of the model's coordinates (unit and order of the numbers), such as thousand-yxyx; replaces "
+              "the registry's frame.")  # fmt: skip
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
               help="Another argument of the request as JSON (null removes the argument); repeatable.")  # fmt: skip
 @click.option("--protocol", default="end_to_end", show_default=True, metavar="|".join(protocols.PROTOCOLS),
@@ -82,24 +82,28 @@ _NO_KEY = "Or ask the baselines, which need neither key nor server: --models bas
 @click.option("--confidence", is_flag=True, help="Ask for a confidence in percent after every answer.")
 @click.option("--may-abstain", is_flag=True, help="Let the model abstain; an abstention counts as not right.")
 @click.option("--logprobs", is_flag=True,
-              help="Request log-probabilities of the reply's tokens; they give another confidence.")  # fmt: skip
+              help="Request the log-probabilities of the reply's tokens; chexqa computes a second confidence from "
+              "them, beside the one that the model states.")  # fmt: skip
 @click.option("--stress", metavar="all|noise,wording,…",
               help="Ask each question once more, changed in one way: a degraded radiograph, other words, or a false "
               "history.")  # fmt: skip
 @click.option("--blind", is_flag=True, help="Send the text without the pictures.")
 @click.option("--condition", "interventions", multiple=True, metavar="C,C",
-              help="Pictures to ask about: original, target, partial, irrelevant, mirror; repeatable  "
+              help="Versions of the radiograph to ask about: original, target (lesion filled in), partial (lesion "
+              "partly filled in), irrelevant (other lung filled in), mirror (mirrored); may be repeated  "
               "[default: original].")  # fmt: skip
 @click.option("--overlay-only", is_flag=True,
               help="Send only the drawings on plain grey (made by 'generate --with-controls').")  # fmt: skip
 @click.option("--rotate", "rotations", default=1, show_default=True, type=_TIMES, metavar="N",
-              help="Ask each conversation N times, once for each of N orders of the options.")  # fmt: skip
+              help="Hold each conversation N times, once for each of N orders of the options.")  # fmt: skip
 @click.option("--repeats", default=1, show_default=True, type=_TIMES, metavar="K",
-              help="Ask each conversation K times.")  # fmt: skip
+              help="Hold each conversation K times.")  # fmt: skip
 @click.option("--limit", type=_COUNT, metavar="N",
-              help="Ask a trial of N cases; with --condition, cases with these pictures come first.")  # fmt: skip
+              help="Ask a trial of N cases; with --condition, cases with altered pictures come first.")  # fmt: skip
 @click.option("--limit-per-path", type=_COUNT, metavar="N", help="Ask a trial of N cases of each path.")
-@click.option("--shard", metavar="I/N", help="Divide the cases into N parts and ask part I; each part has its own log.")
+@click.option(
+    "--shard", metavar="I/N", help="Ask one part of the cases: 2/4 is the second of four. Each part has its own log."
+)
 @click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1, 1024),
               help="Largest number of conversations at once for each model; lowered after a server's 429.")  # fmt: skip
 @click.option("--timeout", default=600.0, show_default=True, type=_AMOUNT, metavar="S",
@@ -107,22 +111,26 @@ _NO_KEY = "Or ask the baselines, which need neither key nor server: --models bas
 @click.option("--attempts", default=6, show_default=True, type=click.IntRange(1, 100),
               help="Number of attempts at a question before the question ends as an error.")  # fmt: skip
 @click.option("--give-up-after", default=30.0, show_default=True, type=_AMOUNT, metavar="MIN",
-              help="Give up a model after MIN minutes without an answer (30 s if it never answered).")  # fmt: skip
+              help="Stop asking a model that has failed for MIN minutes, or for 30 s if it never answered "
+              "before.")  # fmt: skip
 @click.option("--budget-usd", type=_AMOUNT, metavar="USD",
-              help="Stop when the models have cost this many dollars over all starts of this command.")  # fmt: skip
+              help="Stop when the run has cost so many dollars, including the cost before it was resumed.")  # fmt: skip
 @click.option("--budget-tokens", type=_COUNT, metavar="N",
-              help="Stop when the models have used N tokens over all starts of this command.")  # fmt: skip
+              help="Stop when the run has used N tokens, including those used before it was resumed.")  # fmt: skip
 @click.option("--max-minutes", type=_AMOUNT, metavar="MIN", help="Stop after this many minutes.")
 @click.option("--until-decided", "until", metavar="A,B",
-              help="Ask A and B patient after patient until it is decided which of them is better.")  # fmt: skip
+              help="Compare the models A and B: ask both about one patient after another until it is decided which is "
+              "better.")  # fmt: skip
 @click.option("--on", type=click.Choice(ON), help="With --until-decided: the score that decides  [default: mean].")
 @click.option("--alpha", type=click.FloatRange(0, 0.5, min_open=True, max_open=True), metavar="P",
-              help="With --until-decided: probability of deciding between equal models  [default: 0.05].")  # fmt: skip
+              help="With --until-decided: probability of declaring one model better although both are equal  "
+              "[default: 0.05].")  # fmt: skip
 @click.option("--target", type=click.Choice(TARGETS),
               help="With --until-decided: patients for whom the decision holds. population: all similar "
               "patients. benchmark: the benchmark's own patients.  [default: population]")  # fmt: skip
 @click.option("--batch", type=_PATH, metavar="DIR",
-              help="Write the requests into DIR as files for a batch endpoint; read the results there.")  # fmt: skip
+              help="Write the requests into DIR as files for a batch endpoint, and read the results that you put "
+              "there.")  # fmt: skip
 @click.option("--batch-submit", is_flag=True,
               help="With --batch: send the files, fetch the results, and repeat until all is done.")  # fmt: skip
 @click.option("--batch-poll", default=60.0, show_default=True, type=_AMOUNT, metavar="S",
@@ -199,7 +207,8 @@ def ask(bench: Benchmark, chosen: list[Model], folder: Path, given: dict[str, An
         )
     if batch is not None and given["stress"] is not None:
         raise InputError(
-            "--stress makes its pictures while a run asks, so they cannot be in batch files; leave out --batch."
+            "--stress makes its pictures only when a model is asked, so batch files cannot have them; leave out "
+            "--batch."
         )
     if given["batch_submit"] and batch is None:
         raise InputError("--batch-submit needs --batch DIR, the folder of the files to send.")
@@ -209,7 +218,8 @@ def ask(bench: Benchmark, chosen: list[Model], folder: Path, given: dict[str, An
     altered = set(order.interventions) - {ORIGINAL}
     if altered and all(condition_of(item.item_id) not in altered for item in order.items):
         messages().print(
-            "none of the chosen cases has an altered picture, so no question on one is asked; choose more cases",
+            "none of the chosen cases has an altered picture, so no question about altered pictures is asked; choose "
+            "more cases",
             soft_wrap=True,
         )
     if batch is not None:

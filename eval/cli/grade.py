@@ -51,7 +51,9 @@ ON = click.option(
 )  # fmt: skip
 
 
-OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace a report of other runs in DIR.")
+OVERWRITE = click.option(
+    "--overwrite", is_flag=True, help="Overwrite the report in DIR, even if it is about other runs."
+)
 REVIEWED = click.option(
     "--reviewed", metavar="REVIEW", type=click.Path(path_type=Path),
     help="Folder of a review in which experts answered a random sample without seeing the key. Their answers are used "
@@ -64,21 +66,21 @@ SECOND = click.option(
 )  # fmt: skip
 FRESH = click.option(
     "--fresh", metavar="RUN", multiple=True, type=click.Path(path_type=Path),
-    help="A run on a benchmark that 'chexqa freshen' made from this one; the tables then show how far each model's "
-         "accuracy falls. May be repeated.",
+    help="A run on a fresh seed of the graded runs' benchmark, made by 'chexqa freshen'; the tables then show how far "
+         "each model's accuracy falls. May be repeated.",
 )  # fmt: skip
 SHARED = click.option("--shared", is_flag=True, help="Score all models only on the items that every model was asked.")
 
 
 PLAN = click.option(
     "--plan", metavar="FILE", type=click.Path(path_type=Path),
-    help="The study's plan, written by 'chexqa plan': its margin is used, and a table shows which parts of the plan "
-         "the runs kept.",
+    help="The study's plan, written by 'chexqa plan'; the plan's margin is used, and a table shows which parts of the "
+         "plan the runs followed.",
 )  # fmt: skip
 PROTOCOL = click.option(
     "--protocol", metavar="NAME",
-    help="Protocol of predictions whose lines name no protocol, as the tables print it, such as 'end_to_end' or "
-         "'end_to_end (confidence)'; the predictions are compared with the runs of this protocol.",
+    help="Protocol of those predictions whose lines state none, as the tables print it, such as 'end_to_end' or "
+         "'end_to_end (confidence)'; these predictions are compared with the runs of this protocol.",
 )  # fmt: skip
 
 
@@ -96,8 +98,8 @@ def graded_runs(command: Callable[..., None]) -> Callable[..., None]:
 @OVERWRITE
 @click.option("--table", "named", metavar="NAME", multiple=True,
               type=click.Choice([*display_all.NAMES, display_all.ALL]),
-              help="Print this table; 'all' prints those laid out for a terminal. May be repeated. By default the "
-              "main tables are printed.")  # fmt: skip
+              help="Print this table, or with 'all' every table that is laid out for a terminal. May be repeated. By "
+              "default the main tables are printed.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the tables as one JSON object.")
 def grade(
     out: Path | None,

@@ -94,9 +94,11 @@ def makers(plugins: tuple[str, ...]) -> None:
     "bench",
     metavar="BENCH",
     type=_PATH,
-    help="Grade the maps on the cases of this benchmark, which must have its key (answers.jsonl).",
+    help="A benchmark whose masks the maps are graded against; it must have its key (answers.jsonl).",
 )
-@click.option("--masks", type=_PATH, help="Grade on cases.jsonl, or on CheXlocalize's gt_segmentations_*.json.")
+@click.option("--masks", type=_PATH,
+              help="The masks that the maps are graded against: cases.jsonl, or CheXlocalize's "
+              "gt_segmentations_*.json.")  # fmt: skip
 @click.option(
     "--image-root",
     type=_PATH,
@@ -116,7 +118,7 @@ def makers(plugins: tuple[str, ...]) -> None:
 @click.option("--thresholds", "csv", metavar="CSV", type=_PATH,
               help="A CSV of thresholds that were tuned elsewhere (columns finding, threshold).")  # fmt: skip
 @click.option(
-    "--allow-partial", is_flag=True, help="Also score a model whose maps are incomplete, on the maps that it has."
+    "--allow-partial", is_flag=True, help="Also score a model that lacks some maps; only the maps that it has count."
 )
 @click.option("--workers", type=click.IntRange(1, 256), default=2, show_default=True,
               help="Number of processes. Only a grading of 1,000 maps or more uses a second one.")  # fmt: skip
@@ -149,7 +151,7 @@ def grade(
     marks = {POINTS: (points, grading.grade_points), OUTLINES: (outlines, grading.grade_outlines)}
     given = {name: (path, grader) for name, (path, grader) in marks.items() if path is not None}
     if not named and not given:
-        raise InputError("nothing to grade; give folders of maps, --points or --outlines.")
+        raise InputError("nothing to grade; name at least one folder of maps, or give --points or --outlines.")
     if bench is not None:
         truth = targets.of_benchmark(bench)
     else:

@@ -45,8 +45,8 @@ def chexpercept_results(results: Path, bench: Path, model: str | None, protocol:
         )
     if done.differences:
         messages().print(
-            f"note: chexqa's parser reads {plural(done.differences, 'reply', 'replies')} differently; see "
-            f"{output / DIFFERENCES}.", soft_wrap=True,
+            f"note: for {plural(done.differences, 'reply', 'replies')}, chexqa's parser reads another answer than the "
+            f"imported results state; see {output / DIFFERENCES}.", soft_wrap=True,
         )  # fmt: skip
     say(f"Next: chexqa grade {argument(output)}")
 
@@ -55,8 +55,10 @@ def chexpercept_results(results: Path, bench: Path, model: str | None, protocol:
     "inspect", epilog="Example: chexqa import inspect logs/2026-01-01_benchmark.eval --benchmark bench -o run"
 )
 @click.argument("log", metavar="LOG", type=_PATH)
-@click.option("--benchmark", "bench", required=True, metavar="BENCH", type=_PATH, help="The benchmark that was asked.")
-@click.option("--model", metavar="NAME", help="The model's name in the run, instead of Inspect's.")
+@click.option(
+    "--benchmark", "bench", required=True, metavar="BENCH", type=_PATH, help="The benchmark that LOG answers."
+)
+@click.option("--model", metavar="NAME", help="The model's name in the run  [default: its name in LOG].")
 @click.option("-o", "--out", "output", required=True, metavar="RUN", type=_PATH, help="The new run's folder.")
 def inspect_log(log: Path, bench: Path, model: str | None, output: Path) -> None:
     """Turn a log of Inspect's task chexqa/benchmark into a run that 'grade' and 'report' read.

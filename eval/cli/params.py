@@ -35,7 +35,7 @@ class PositiveFloat(click.FloatRange):
 
 MARGIN = click.option(
     "--margin", metavar="POINTS", type=PositiveFloat(),
-    help="Margin in points: two models are called alike if their scores differ by less. Choose it before grading.  "
+    help="Margin in points: two models count as alike if their scores differ by less. Choose it before grading.  "
     f"[default: {100 * DEFAULT_MARGIN:g}]",
 )  # fmt: skip
 
@@ -48,8 +48,8 @@ def other_model(command: Command) -> Command:
     for option in (
         click.option(
             "--provider-protocol", is_flag=True,
-            help="Send requests to --api-base in the provider's own protocol (for anthropic/…, gemini/… and "
-                 "vertex_ai/…).",
+            help="Send requests to --api-base in the provider's own format, not in OpenAI's (for anthropic/…, gemini/… "
+                 "and vertex_ai/…).",
         ),
         click.option(
             "--api-base", metavar="URL",
@@ -57,7 +57,8 @@ def other_model(command: Command) -> Command:
         ),
         click.option(
             "--model-id", metavar="ID",
-            help="A model that is not registered: a litellm id, a name at --api-base, or transformers/FOLDER_OR_ID.",
+            help="A model that chexqa does not list: its litellm id, its name at the server --api-base, or "
+                 "transformers/FOLDER_OR_ID.",
         ),
     ):  # fmt: skip
         command = option(command)

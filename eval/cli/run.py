@@ -81,7 +81,7 @@ def show_status(folder: Path, as_json: bool) -> None:
             words = " ".join(row.last_error.split())
             out.print(f"{row.model}: its last turn failed: {words}", style="yellow", soft_wrap=True)
         if row.decided is not None:
-            out.print(f"{row.model}: {row.decided}; the remaining patients are not asked.", soft_wrap=True)
+            out.print(f"{row.model}: {row.decided}; nothing is asked about the remaining patients.", soft_wrap=True)
         for said in filter(None, (row.note, _activity(row, now, extra), *_waiting(row))):
             out.print(f"{row.model}: {said}", style="yellow", soft_wrap=True)
 
@@ -90,19 +90,21 @@ def show_status(folder: Path, as_json: bool) -> None:
 @click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
 @click.option("--format", "fmt", required=True, type=click.Choice(FORMATS),
               help="predictions: one JSON line for each answer; chexpercept: CheXpercept's all_results.json; "
-                   "every-eval-ever: its aggregate and instance records; huggingface: files for .eval_results of model "
-                   "repositories.")  # fmt: skip
+                   "every-eval-ever: a record for each model and one for each item; huggingface: files for the folder "
+                   ".eval_results of a model's repository.")  # fmt: skip
 @click.option("--benchmark", "bench", metavar="DIR", type=click.Path(path_type=Path),
               help="The benchmark's folder, if it moved since the run.")  # fmt: skip
 @click.option("-o", "--out", "output", required=True, metavar="OUT", type=click.Path(path_type=Path),
-              help="The file of predictions, or the new folder of results.")  # fmt: skip
-@click.option("--dataset", metavar="OWNER/NAME", help="huggingface: the data set's name on the hub.")
+              help="Where to write: a file for predictions, a new folder for other formats.")  # fmt: skip
+@click.option("--dataset", metavar="OWNER/NAME", help="For huggingface: the data set's name on the hub.")
 @click.option(
-    "--organization", metavar="NAME", help="every-eval-ever: name of the organization that publishes the records."
+    "--organization", metavar="NAME", help="For every-eval-ever: name of the organization that publishes the records."
 )
 @click.option("--relationship", type=click.Choice(["first_party", "third_party", "collaborative", "other"]),
-              help="every-eval-ever: relationship of this organization to the makers of the models.")  # fmt: skip
-@click.option("--with-key", is_flag=True, help="every-eval-ever: include the right answers, which makes them public.")
+              help="For every-eval-ever: how the organization is related to the makers of the models.")  # fmt: skip
+@click.option("--with-key", is_flag=True,
+              help="For every-eval-ever: include the right answers, which every reader of the records then "
+              "sees.")  # fmt: skip
 def export(
     folder: Path, fmt: str, bench: Path | None, output: Path, dataset: str | None, organization: str | None,
     relationship: str | None, with_key: bool,
@@ -149,7 +151,7 @@ def export(
 @click.command("repair", epilog="Example: chexqa run repair run --dry-run")
 @click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
 @click.option("--dry-run", "dry", is_flag=True, help="Say what would be moved and change nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list with an entry for each log with moved lines.")
+@click.option("--json", "as_json", is_flag=True, help="Print as a JSON list which logs had lines that were moved.")
 def repair(folder: Path, dry: bool, as_json: bool) -> None:
     """Move damaged or foreign lines of RUN's logs into a file beside each log, turns/LOG.jsonl.set-aside.
 

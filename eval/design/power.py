@@ -102,8 +102,8 @@ def resolutions(
     whole = len({row.patient for row in asked})
     if not whole:
         raise InputError(
-            "no item of the study counts in a score corrected for chance, so there is no difference to detect; give "
-            "other items."
+            "no item of the benchmark counts in a score corrected for chance, so no difference between models can be "
+            "computed; give a benchmark with other items."
         )
     scale = 1.0 if patients is None else patients / whole
     found = kind_weights(asked)

@@ -100,8 +100,8 @@ def check_conditions(benchmark: Benchmark, conditions: Sequence[str], protocol: 
     for name in altered:
         if about is None or not about["counts"][name]:
             raise InputError(
-                f"--condition {name}: the benchmark '{benchmark.name}' has no such pictures; make it with 'chexqa "
-                "generate --interventions'."
+                f"--condition {name}: the benchmark '{benchmark.name}' has no pictures of this condition; generate the "
+                "benchmark again with 'chexqa generate --interventions'."
             )
         if name in altered_items.ALONE and protocol != "independent":
             raise InputError(

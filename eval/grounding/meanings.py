@@ -9,8 +9,9 @@ TABLES: dict[str, str] = {
     "not_audited": "cases that have no altered picture, by finding, condition and reason",
 }
 COLUMNS: dict[str, str] = {
-    "audited": "number of present cases answered on the original and on both filled pictures (lesion; other lung)",
-    "audited_share": "audited cases divided by the present cases that were answered",
+    "audited": "number of cases with the finding that were answered on the original and on both filled pictures "
+    "(lesion; other lung)",
+    "audited_share": "audited cases divided by all answered cases with the finding",
     "looks": "verdict on net grounding: uses the lesion (interval above 0 and at least 10 points), not shown to use it "
     "(interval below 10 points), or undecided",
     "net_grounding": "share of detection answers that change (from yes to no, or from no to yes) when the lesion is "

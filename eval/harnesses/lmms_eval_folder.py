@@ -60,14 +60,17 @@ def export_task(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Callab
     lmms-eval grades during its run and reads no other file.
     """
     if key == "beside":
-        raise InputError("lmms-eval reads the answers with the items; give --no-key, or leave out --split-key.")
+        raise InputError(
+            "lmms-eval reads the answers from the file of the items, so --split-key cannot be used; leave --split-key "
+            "out, or give --no-key to write no answers."
+        )
     if key == "inside":
         benchmark.key("an export with answers")
     items = [item for item in benchmark.items if not item.form.is_place]
     if not items:
         raise InputError(
-            f"{benchmark.folder}: every item asks for a place, but this export leaves places out, so it "
-            "would be empty; give a benchmark with other questions."
+            f"{benchmark.folder}: every item asks for a point or box, and this export leaves out all these items; give "
+            "a benchmark with other questions."
         )
     columns = COLUMNS | (KEY_COLUMNS if key == "inside" else {})
     with new_folder(out) as temporary:

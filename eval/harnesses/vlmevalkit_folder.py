@@ -93,16 +93,16 @@ def export_folder(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Call
     """
     if key == "beside":
         raise InputError(
-            "VLMEvalKit reads the answers from the file of the items, so --split-key cannot be used; leave it out, or "
-            "give --no-key to write no answers."
+            "VLMEvalKit reads the answers from the file of the items, so --split-key cannot be used; leave --split-key "
+            "out, or give --no-key to write no answers."
         )
     if key == "inside":
         benchmark.key("an export with answers")
     items = [item for item in benchmark.items if not item.form.is_place]
     if not items:
         raise InputError(
-            f"{benchmark.folder}: every item asks for a place, but this export leaves places out, so it would be "
-            "empty; give a benchmark with other questions."
+            f"{benchmark.folder}: every item asks for a point or box, and this export leaves out all these items; give "
+            "a benchmark with other questions."
         )
     name, answers = name_of(benchmark), key == "inside"
     with new_folder(out) as temporary:

@@ -98,7 +98,10 @@ def read_thresholds(path: Path) -> Thresholds:
         if not 0 <= value <= 1:
             raise InputError(f"{where}: the threshold '{row['threshold']}' is not a number from 0 to 1.")
         if found.setdefault(finding, value) != value:
-            raise InputError(f"{where}: this is a second, different threshold of {finding}; remove one of the two.")
+            raise InputError(
+                f"{where}: the threshold of {finding} is {value:g}, but {found[finding]:g} in an earlier line; remove "
+                "one of the two lines."
+            )
     return Thresholds(path, found)
 
 
@@ -271,8 +274,7 @@ def _read_points(path: Path) -> Iterable[tuple[str, str, list[tuple[float, float
     record = parse_json(read_text(path), str(path))
     if not isinstance(record, dict) or not all(isinstance(entry, dict) for entry in record.values()):
         raise InputError(
-            f"{path}: must be a JSON object that has, for each radiograph, a list of points for each finding, as in "
-            "CheXlocalize."
+            f"{path}: must be a JSON object of the form {{radiograph: {{finding: [[x, y], …]}}}}, as in CheXlocalize."
         )
     for key, entry in record.items():
         for name, points in entry.items():
@@ -317,8 +319,8 @@ def _place_marks(
             placed[target] = mark
     if not placed:
         raise InputError(
-            f"{path}: none of its pairs of radiograph and finding is among the {len(truth.targets)} pairs with a mask; "
-            "give masks of the same data set, and name radiographs as in CheXlocalize (patientX_studyY_viewZ_side)."
+            f"{path}: marks none of the {len(truth.targets)} findings that have a mask; give the masks of the marked "
+            "radiographs, and name the radiographs as in CheXlocalize (patientX_studyY_viewZ_side)."
         )
     return placed, tuple(unused)
 

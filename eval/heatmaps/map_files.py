@@ -50,8 +50,8 @@ def read_map(path: Path) -> Map:
         raise InputError(f"{path}: has values of type {array.dtype}; save the map as an array of real numbers.")
     if array.ndim < 2 or max(shape[:-2], default=1) > 1 or min(shape) == 0:
         raise InputError(
-            f"{path}: has the shape {shape}; save the map with the shape (height, width), or with axes of length 1 "
-            "before these."
+            f"{path}: has the shape {shape}; save the map with the shape (height, width); axes of length 1 may come "
+            "first, such as (1, height, width)."
         )
     if array.size > MAX_PIXELS:
         raise InputError(
@@ -158,7 +158,7 @@ def _from_png(data: bytes, where: str) -> npt.NDArray[Any]:
             )
         return np.asarray(picture)
     except (*tensors.DAMAGED, SyntaxError, Image.DecompressionBombError) as error:
-        raise InputError(f"{where}: is damaged or not a PNG ({error}).") from None
+        raise InputError(f"{where}: cannot be read as a PNG ({error}); save the map again.") from None
 
 
 READERS: dict[str, Callable[[bytes, str], npt.NDArray[Any]]] = {

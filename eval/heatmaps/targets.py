@@ -201,7 +201,7 @@ def _names(case_id: str, finding: str) -> set[str]:
 def _some(targets: Iterable[Target], path: Path) -> tuple[Target, ...]:
     found = tuple(targets)
     if not found:
-        raise InputError(f"{path}: has no present finding with a mask, so maps cannot be graded; give masks.")
+        raise InputError(f"{path}: no case with a finding has a mask, so maps cannot be graded; give masks.")
     return found
 
 

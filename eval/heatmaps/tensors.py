@@ -91,7 +91,7 @@ def read_array(data: bytes, where: str) -> npt.NDArray[Any]:
     except BadPickleError as error:
         raise InputError(f"{where}: {error}") from None
     except DAMAGED as error:
-        raise InputError(f"{where}: is damaged or not a pickle ({short(str(error))}).") from None
+        raise InputError(f"{where}: cannot be read as a pickle ({short(str(error))}); save the map again.") from None
     return array
 
 

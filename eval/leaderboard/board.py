@@ -89,7 +89,9 @@ def _only(folder: Path, board: Record, fitting: list[Record], wanted: Mapping[st
             f"{folder}: has {len(fitting)} entries of {said} ({found}); choose one with --protocol or --date."
         )
     if len(board["entries"]) == 1:
-        raise InputError(f"{folder}: the entry of {said} is the only one; remove the folder instead.")
+        raise InputError(
+            f"{folder}: the entry of {said} is the leaderboard's only one; remove the whole folder instead."
+        )
     return fitting[0]
 
 
@@ -116,8 +118,8 @@ def _check_new(board: Record, entry: Record, folder: Path) -> None:
     for other in board["entries"]:
         if all(other[name] == entry[name] for name in ("model", "protocol", "benchmark", "sha256")):
             raise InputError(
-                f"{folder}: the same answers of '{entry['model']}' ({entry['protocol']}) were added on "
-                f"{other['added']}; nothing was added."
+                f"{folder}: already has these answers of '{entry['model']}' ({entry['protocol']}), added on "
+                f"{other['added']}; the leaderboard was not changed."
             )
 
 

@@ -47,7 +47,10 @@ class OpenWeights:
         who = f"transformers/{place}"
         for name in decoding:
             if name not in SETTINGS:
-                raise InputError(f"{who}: chexqa does not pass '{name}' to transformers{suggest(name, SETTINGS)}.")
+                raise InputError(
+                    f"{who}: '{name}' is not a setting that chexqa passes to transformers{suggest(name, SETTINGS)}; "
+                    "remove it."
+                )
         if decoding.get("dtype", "auto") not in DTYPES:
             raise InputError(f"{who}: there is no dtype '{decoding['dtype']}'; write one of {', '.join(DTYPES)}.")
         if find_spec("torch") is None or find_spec("transformers") is None:

@@ -70,7 +70,7 @@ def read_cases(path: Path, image_root: Path | None = None) -> Cases:
         if first != case.case_id:
             raise InputError(
                 f"{path}: the cases '{first}' and '{case.case_id}' would have maps of the same name, {case.file}; "
-                "rename one of them."
+                "give one of the two cases another id."
             )
     return found
 
@@ -109,8 +109,8 @@ def _of_benchmark(bench: Benchmark) -> Cases:
     plain = {case: image for case, image in pictures.items() if image is not None}
     if not plain:
         raise InputError(
-            f"{bench.folder}: in every question, lines or marks are drawn over the radiograph; give the cases "
-            f"({MANIFEST}) that the benchmark was made from."
+            f"{bench.folder}: maps need radiographs without drawings, but every question here has lines or marks on "
+            f"its radiograph; give the cases ({MANIFEST}) that the benchmark was made from."
         )
 
     def reader(image: str) -> Callable[[], Gray]:

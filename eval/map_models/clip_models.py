@@ -71,11 +71,12 @@ class TransformersClip:
         except Exception as error:  # a damaged folder makes transformers raise errors of many types
             reason = " ".join(str(error).split())[:300].rstrip(".")
             raise InputError(
-                f"{folder}: transformers cannot read the model ({type(error).__name__}: {reason})."
+                f"{folder}: transformers cannot read the model ({type(error).__name__}: {reason}); give a complete "
+                "folder that transformers can load."
             ) from None
         if found["missing_keys"]:
             raise InputError(
-                f"{folder}: the weights lack the key {sorted(found['missing_keys'])[0]}; copy the folder again."
+                f"{folder}: the weights lack the tensor '{sorted(found['missing_keys'])[0]}'; copy the folder again."
             )
         if config.model_type not in ("clip", "siglip"):
             raise InputError(

@@ -129,7 +129,7 @@ def linear(state: Mapping[str, Any], name: str, where: Any) -> Any:
     found = state.get(f"{name}.weight")
     if found is None:
         raise InputError(
-            f"{where}: the weights lack the key '{name}.weight'; save the model's state dict with this layer."
+            f"{where}: the weights lack the tensor '{name}.weight'; save the model's state dict with this layer."
         )
     matrix = found.reshape(found.shape[0], -1).float()
     layer = torch.nn.Linear(matrix.shape[1], matrix.shape[0], bias=f"{name}.bias" in state)

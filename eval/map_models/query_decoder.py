@@ -114,7 +114,7 @@ def _decoder(state: dict[str, Any], heads: int, where: Any) -> Any:
     inner = own.get("layers.0.linear1.weight")
     if inner is None or inner.ndim != 2:
         raise InputError(
-            f"{where}: the weights lack the key 'decoder.layers.0.linear1.weight'; save the model's "
+            f"{where}: the weights lack the tensor 'decoder.layers.0.linear1.weight'; save the model's "
             "state dict with its decoder."
         )
     width, depth = inner.shape[1], len({key.split(".")[1] for key in own if key.startswith("layers.")})

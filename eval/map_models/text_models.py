@@ -40,7 +40,8 @@ class TextModel:
         except Exception as error:  # a damaged folder makes transformers raise errors of many types
             reason = " ".join(str(error).split())[:300].rstrip(".")
             raise InputError(
-                f"{folder / FOLDER}: transformers cannot read the text model ({type(error).__name__}: {reason})."
+                f"{folder / FOLDER}: transformers cannot read the text model ({type(error).__name__}: {reason}); give "
+                "a complete folder that transformers can load."
             ) from None
         self._model = model.to(device).eval().requires_grad_(False)
         self._project = None if project is None else project.to(device)

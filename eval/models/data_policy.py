@@ -43,7 +43,8 @@ def check_endpoints(models: Iterable[Model]) -> None:
         if "@" in parts.netloc or parts.query:
             raise InputError(
                 f"model '{model.name}': the address of {parts.hostname} contains a user, password or query; give "
-                "the plain address, and put the key into the environment variable that 'chexqa models' names."
+                "the address without them, and put the API key into the environment variable that 'chexqa models' "
+                "names."
             )
 
 

@@ -134,7 +134,9 @@ def _read(path: Path, known: Mapping[str, Record]) -> dict[str, Record]:
         if name in models:
             raise InputError(f"{path}: the model '{name}' is given twice; rename or remove one.")
         if name == ALL or "," in name:
-            raise InputError(f"{path}: a model cannot be called '{name}'; choose another name without a comma.")
+            raise InputError(
+                f"{path}: a model cannot be called '{name}'; choose a name other than '{ALL}', without commas."
+            )
         if record.get("group") in {ALL, *models, *known}:
             raise InputError(f"{path}: the group '{record['group']}' has the name of a model; choose another name.")
         models[name] = _whole(path, record, {**known, **models})
@@ -194,8 +196,9 @@ def _check_arguments(who: str, field_name: str, given: Mapping[str, Any]) -> Non
     for argument in _names(given):
         if _KEYS.fullmatch(argument.lower()):
             raise InputError(
-                f"{who} '{argument}' in its {field_name}: it may contain a key, and run.json records the decoding "
-                "settings; remove it and set key_variable to the name of the environment variable with the key."
+                f"{who} '{argument}' in its {field_name}, which may contain an API key and would be written to "
+                f"run.json; remove '{argument}', and set key_variable to the name of the environment variable that "
+                "has the API key."
             )
 
 
@@ -243,9 +246,9 @@ def choose(
                 )
             known = [*models, *{one.group for one in models.values() if one.group}]
             raise InputError(
-                f"there is no model '{name}'{suggest(name, known)}; 'chexqa models' lists the models. Name an "
-                "unregistered model as provider/model, give its server's address as --api-base, or name your own list "
-                "with --models-file."
+                f"there is no model '{name}'{suggest(name, known)}; 'chexqa models' lists the models. For a model "
+                "that is not listed, give one of these: its litellm id (provider/model), its server with --api-base, "
+                "or your own models file with --models-file."
             )
     if not chosen:
         raise InputError("no model is named; give names such as 'gpt-5.4,lingshu-32b', or 'all'.")

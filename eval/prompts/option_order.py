@@ -44,7 +44,7 @@ def check(items: Sequence[Item], modifiers: Modifiers) -> None:
             if picture.role != RADIOGRAPH and picture.control is None:
                 raise InputError(
                     f"item '{item.item_id}': --overlay-only needs control pictures, but this benchmark has none; "
-                    "make it with 'chexqa generate --with-controls'."
+                    "generate the benchmark again with 'chexqa generate --with-controls'."
                 )
 
 

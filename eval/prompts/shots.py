@@ -60,8 +60,9 @@ class Examples:
         for item in items:
             if item.form.is_place:
                 raise InputError(
-                    f"item '{item.item_id}' asks for coordinates, and an example cannot show its answer in a model's "
-                    f"coordinate system; leave out --shots {self.count}, or ask a benchmark without these questions."
+                    f"item '{item.item_id}' asks for coordinates, but the right answer of an example cannot be shown "
+                    f"in each model's coordinate system; leave out --shots {self.count}, or ask a benchmark without "
+                    "these questions."
                 )
             here = {self._cluster[item.case_id], self._radiograph[item.case_id]}
             # An item with the same patient and radiograph is subtracted twice, so a draw checks if too few are left.

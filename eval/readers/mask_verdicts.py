@@ -99,8 +99,8 @@ def read_second_masks(
         }
     if not found:
         raise InputError(
-            f"{folder}: has no mask for any case of {benchmark.folder}; give a manifest with the case ids of the "
-            f"benchmark's own manifest, or files CASE.png with these ids as names."
+            f"{folder}: has no mask for any case of {benchmark.folder}; give the masks the case ids of the manifest "
+            "that the benchmark was made from (as case_id in a manifest, or as file names CASE.png)."
         )
     return found
 
@@ -114,8 +114,8 @@ def _of_manifest(path: FilePath, wanted: Mapping[str, CaseKey], image_root: File
         where = f"{case.manifest}, line {case.line}"
         if case.redrawn is not None:
             raise InputError(
-                f"{where}: this mask was redrawn in a review, so its reader saw the first mask; give masks "
-                f"drawn without seeing the first mask."
+                f"{where}: this mask was redrawn in a review by a person who saw an earlier mask; give masks drawn "
+                "without seeing another one."
             )
         loaded = load_case(case)
         if loaded.image_key != key.measures.get("image_key"):
@@ -134,8 +134,8 @@ def _sized(path: FilePath, key: CaseKey) -> Mask:
     if first is not None and tuple(first["size"]) != mask.shape:
         height, width = first["size"]
         raise InputError(
-            f"{path}: has {mask.shape[1]} x {mask.shape[0]} pixels at the working size, but the benchmark's masks have "
-            f"{width} x {height}; give the mask in the radiograph's original size."
+            f"{path}: has other proportions than the radiograph (resized to {mask.shape[1]} x {mask.shape[0]} px, not "
+            f"to {width} x {height} px); give the mask in the radiograph's original size."
         )
     return mask
 

@@ -44,9 +44,8 @@ def load(folder: Path, benchmark: Benchmark) -> pl.DataFrame:
     drawn = batch.about.get("drawn")
     if not drawn:
         raise InputError(
-            f"{batch.path}: does not record the probability with which its blind items were drawn, so these items "
-            "cannot correct scores; export a review of a random sample (without --only and --cases) that is answered "
-            "blind."
+            f"{batch.path}: does not record how likely each case was to be drawn, so its answers cannot correct "
+            "scores; export a review of items without --only and --cases, and with --blind-answers or --overlap."
         )
     answers, _ = benchmark.key("--reviewed")
     store = read_store(folder if folder.is_dir() else folder.parent / STORE).values()
@@ -69,8 +68,8 @@ def _check(table: pl.DataFrame, batch: Batch) -> None:
     open_ones = table.height - int(table["settled"].sum())
     if table.height < LEAST_ITEMS:
         raise InputError(
-            f"{batch.path}: has only {plural(table.height, 'item')} drawn at random and answered blind; the correction "
-            f"of a level needs at least {LEAST_ITEMS}; have more items reviewed."
+            f"{batch.path}: only {plural(table.height, 'item was', 'items were')} drawn at random and answered without "
+            f"seeing the key, but correcting scores needs at least {LEAST_ITEMS}; have more items reviewed."
         )
     if open_ones > MOST_UNSETTLED * table.height:
         raise InputError(

@@ -47,7 +47,8 @@ def write(order: RunConfig, folder: Path) -> Written:
     check(order)
     if order.stress:
         raise InputError(
-            "--stress makes its pictures while a run asks, so --dry-run cannot show them; leave out one of the two."
+            "--stress makes its pictures only when a model is asked, so --dry-run cannot show them; leave out one of "
+            "the two."
         )
     client, prompter = Client(order.benchmark, order.policy), order.plan.prompter
     for model in order.models:

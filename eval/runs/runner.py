@@ -174,9 +174,13 @@ def check(order: RunConfig) -> None:
         raise InputError("--limit and --limit-per-path both choose a trial's cases; give only one of them.")
     subset.check_conditions(order.benchmark, order.interventions, order.protocol)
     if order.until is not None and order.interventions != (ORIGINAL,):
-        raise InputError("--until-decided uses only the answers to the original pictures; leave out --condition.")
+        raise InputError(
+            "--until-decided uses only the original pictures, but --condition asks about others; leave out --condition."
+        )
     if order.until is not None and order.stress:
-        raise InputError("--until-decided uses only the answers to the original questions; leave out --stress.")
+        raise InputError(
+            "--until-decided uses only the original questions, but --stress asks changed ones; leave out --stress."
+        )
     if order.stress:
         stressed_pictures.check(order.benchmark, order.items, order.stress, order.protocol, order.modifiers.blind)
     if protocols.needs_key(order.protocol):

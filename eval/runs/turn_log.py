@@ -193,7 +193,7 @@ class Log:
         if turn_of(line) != turn:
             check(record, "turn", f"{self.path}, a turn to be written")
             raise InputError(
-                f"{self.path}: a turn was not written, because it would differ when read from this log; "
+                f"{self.path}: a turn was not written, because reading it back from the log would give another turn; "
                 "this is a bug in chexqa, please report it."
             )
         try:

@@ -97,8 +97,8 @@ def import_results(
         check(result, "chexpercept_result", where)
         if key_id not in by_key:
             raise InputError(
-                f"{where}: the benchmark has no case of this name{suggest(key_id, by_key)}; use the benchmark imported "
-                "from the release of these results."
+                f"{where}: {benchmark.folder} has no case '{key_id}'{suggest(key_id, by_key)}; give the benchmark that "
+                "was imported from the CheXpercept release that these results answer."
             )
         for item, reply in _replies(result, sorted(items[by_key[key_id].case_id], key=lambda item: item.seq)):
             right = answers[item.item_id].answer
@@ -123,7 +123,10 @@ def _model(path: Path, given: str | None) -> str:
         return given
     folders = real(path).parents
     if not folders[0].name.startswith("oracle_") or "_" not in folders[1].name:
-        raise InputError(f"{path}: the names of its folders do not contain the model; give its name with --model.")
+        raise InputError(
+            f"{path}: its folders are not named <provider>_<model>/oracle_<setting>, so they do not tell the model; "
+            "give the model's name with --model."
+        )
     return folders[1].name.partition("_")[2]
 
 

@@ -325,8 +325,8 @@ def _place(
     before = said.get((number, turn.item_id))
     if before and before.state != read_run.ERROR and turn.state != read_run.ERROR:
         raise InputError(
-            f"{run.folder}: model '{turn.model}' also answered item '{turn.item_id}' in another of these runs; "
-            "grade the two runs separately, or compare them with 'chexqa compare RUN_A RUN_B'."
+            f"{run.folder}: model '{turn.model}' answered item '{turn.item_id}' both in this run and in another of the "
+            "graded runs; grade the two runs separately, or compare them with 'chexqa compare RUN_A RUN_B'."
         )
     if before is None or before.state == read_run.ERROR:
         said[number, turn.item_id] = turn

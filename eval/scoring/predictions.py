@@ -56,7 +56,8 @@ def grade_predictions(
     """
     if not folders and benchmark_folder is None:
         raise InputError(
-            f"{paths[0]}: grading predictions needs the benchmark with its key; give its folder with --benchmark DIR."
+            f"{paths[0]}: to grade predictions, chexqa needs the benchmark with its key; give the benchmark's folder "
+            "with --benchmark DIR."
         )
     runs: tuple[Run, ...] = ()
     if folders:
@@ -91,7 +92,8 @@ def read_predictions(path: Path, benchmark: Benchmark, like: Record | None = Non
             found = turns.setdefault(name, {})
             if (turn.model, turn.item_id) in found:
                 raise InputError(
-                    f"{where}: '{turn.model}' answers item '{turn.item_id}' a second time; remove one of the two lines."
+                    f"{where}: an earlier line also has the answer of '{turn.model}' to item '{turn.item_id}'; remove "
+                    "one of the two lines."
                 )
             found[turn.model, turn.item_id] = turn
     wrong.conclude()
@@ -149,8 +151,8 @@ def export_predictions(run: Run) -> Iterator[Record]:
     """
     if run.about.get("repeats", 1) * run.about.get("rotations", 1) > 1:
         raise InputError(
-            f"{run.folder}: this run asks its items several times, but a prediction has one answer; grade the run "
-            "itself."
+            f"{run.folder}: this run asks each item several times, but a file of predictions has one answer per item; "
+            "grade the run without exporting it."
         )
     name = grade.protocol_name(run)
     for turn in (*run.turns, *run.altered):
@@ -199,7 +201,10 @@ def _turn(
         text = _place_text(item, record["place"], where) if "place" in record else record["text"]
         ((parsed, state), place), reader = _read_place(item, text, benchmark), answer_parser.VERSION
         if "place" in record and parsed is None:
-            raise InputError(f"{where}: this place does not fit item '{item.item_id}', which asks for {_asks(item)}.")
+            raise InputError(
+                f"{where}: 'place' does not fit item '{item.item_id}', because the item asks for {_asks(item)}; "
+                "correct 'place'."
+            )
     elif "text" in record:
         (parsed, state), reader = answer_parser.read(item, record["text"]), answer_parser.VERSION
     else:
@@ -220,7 +225,9 @@ def _place_text(item: Item, place: list[list[float]], where: str) -> str:
     can be read again.
     """
     if not item.form.is_place:
-        raise InputError(f"{where}: item '{item.item_id}' does not ask for a place; give 'answer' or 'text'.")
+        raise InputError(
+            f"{where}: 'place' is given, but item '{item.item_id}' asks for no coordinates; give 'answer' or 'text'."
+        )
     return f"Answer: {json.dumps(place[0] if len(place) == 1 else place)}" if place else "Answer: nowhere"
 
 

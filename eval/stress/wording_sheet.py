@@ -122,15 +122,18 @@ def _read(benchmark: Benchmark, row: FilledRow, known: dict[str, Pair]) -> Recor
     pair, reviewer = known.get(cells.get(columns.ID, "")), cells.get(columns.REVIEWER, "")
     if cells.get(columns.BENCHMARK) != _mark(benchmark) or pair is None or not reviewer:
         raise InputError(
-            f"the row '{cells.get(columns.ID, '')}' is not from a sheet of wordings of {benchmark.folder}; send the "
-            "sheet that 'chexqa review wordings' wrote for this benchmark"
+            f"the row '{cells.get(columns.ID, '')}' is not from the sheet that 'chexqa review wordings' wrote for "
+            f"{benchmark.folder}; ask the reviewer for that sheet"
         )
     if columns.changed_titles(row.cells) != ():
-        raise InputError("cells that must not be changed were changed; copy them from the exported sheet")
+        raise InputError("a locked cell was changed; copy the locked cells of this row from the exported sheet")
     said = cells.get(columns.VERDICT, "")
     verdict = parse_word(said, columns.VERDICTS)
     if verdict is None:
-        raise InputError(f"'{said}' under '{columns.VERDICT}' is not in the list{suggest(said, columns.VERDICTS)}")
+        raise InputError(
+            f"'{said}' under '{columns.VERDICT}' is none of {', '.join(columns.VERDICTS)}"
+            f"{suggest(said, columns.VERDICTS)}"
+        )
     language = str(benchmark.about["question_bank"]["language"])
     return {
         "kind": pair.wording.kind, "wording": pair.wording.letter, "rule": pair.rule,

@@ -94,8 +94,8 @@ def compare_fresh(
     one, other = (find_benchmark(run, folder) for run, folder in zip(runs, benchmark_folders, strict=True))
     if other.about.get("fresh_of", {}).get("hash") != one.hash:
         raise InputError(
-            f"{second}: this run is of benchmark {label(abouts[1])}, which is no fresh seed of {label(abouts[0])}, the "
-            f"benchmark of {first}; make one with 'chexqa freshen {one.folder}'."
+            f"{second}: its benchmark {label(abouts[1])} is no fresh seed of {label(abouts[0])}, the benchmark of "
+            f"{first}; make a fresh seed with 'chexqa freshen {one.folder}', and give a run on it."
         )
     protocols = [protocol_name(run) for run in runs]
     if protocols[0] != protocols[1]:
@@ -146,9 +146,9 @@ def drops_to(folders: Sequence[Path], graded: Graded, reread: bool = False) -> p
     fresh = grade_folders(folders, reread=reread)
     if fresh.benchmark.about.get("fresh_of", {}).get("hash") != graded.benchmark.hash:
         raise InputError(
-            f"--fresh {folders[0]}: this run is of benchmark '{fresh.benchmark.name}' ({fresh.benchmark.hash[:8]}), "
-            f"which is no fresh seed of '{graded.benchmark.name}'; make one with 'chexqa freshen "
-            f"{graded.benchmark.folder}'."
+            f"--fresh {folders[0]}: its benchmark '{fresh.benchmark.name}' ({fresh.benchmark.hash[:8]}) is no fresh "
+            f"seed of '{graded.benchmark.name}'; make a fresh seed with 'chexqa freshen {graded.benchmark.folder}', "
+            "and give a run on it."
         )
     drops = model_drops(graded, fresh)
     if not drops.height:
@@ -157,8 +157,8 @@ def drops_to(folders: Sequence[Path], graded: Graded, reread: bool = False) -> p
             for rows in (fresh, graded)
         ]
         raise InputError(
-            f"--fresh {folders[0]}: asked {asked[0]}, but the graded runs asked {asked[1]}; ask the same models "
-            "about the fresh seed, with the same protocol."
+            f"--fresh {folders[0]}: has answers of {asked[0]}, but the graded runs have answers of {asked[1]}; ask the "
+            "models of the graded runs about the fresh seed, with their protocol."
         )
     return drops
 

@@ -35,7 +35,7 @@ def prepared(folder: Path) -> Iterator[None]:
     """
     path = folder / CARD
     if path.exists() and not read_text(path, inside=folder).startswith(CARD_MARK):
-        raise InputError(f"{path}: was not written by 'chexqa audit'; name another folder with -o.")
+        raise InputError(f"{path}: is not from 'chexqa audit', so it is kept; name another folder with -o.")
     figures = folder / FIGURES
     check_folder(figures, folder)
     with made_folder(figures):

@@ -46,8 +46,8 @@ def _read_again(case: Case) -> Gray:
         return read_radiograph(case.image)
     except InputError as error:
         raise InputError(
-            f"{case.manifest.name}, line {case.line}: {str(error).rstrip('.')}; it could be read when the generation "
-            "began, so restore this file and run the same command to continue."
+            f"{case.manifest.name}, line {case.line}: {str(error).rstrip('.')}; the file could be read when the "
+            "generation began: restore it, and run the same command to continue."
         ) from None
 
 

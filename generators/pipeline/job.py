@@ -115,7 +115,7 @@ def named_job(
     an unknown fill, and as :func:`make_job` does.
     """
     if fill is not None and not interventions:
-        raise InputError("--fill: can be used only together with --interventions; add it, or leave out --fill.")
+        raise InputError("--fill: can be used only with --interventions; add --interventions, or leave out --fill.")
     if fill not in (None, *FILLS):
         raise InputError(f"--fill {fill}: there is no such fill{suggest(str(fill), FILLS)}.")
     loaded = [recipe_files.load(name) for name in recipes or recipe_files.DEFAULT]
@@ -181,7 +181,7 @@ class Original:
         if not with_finding:
             raise InputError(
                 f"{bench.folder}: asks no question on an outline, so another seed would change nothing; give a "
-                "benchmark that does."
+                "benchmark with questions on outlines."
             )
         pictures = [picture for item in bench.items for picture in (*item.turn_images, *item.alone_images)]
         return cls(
@@ -228,13 +228,13 @@ def make_fresh_job(bench: Benchmark, original: Original, recipes: Iterable[Recip
     for recipe in perception:
         if benchmark.record_hash(recipe.to_record()) not in known:
             raise InputError(
-                f"{bench.folder}: was not made with the recipe '{recipe.name}' that is named here; give the file of "
-                "the benchmark's own recipe with --recipe."
+                f"{bench.folder}: was made with a recipe that differs from the given recipe '{recipe.name}'; give the "
+                "file of the benchmark's own recipe with --recipe."
             )
     if benchmark.record_hash(bank) != bench.about["question_bank"]["hash"]:
         raise InputError(
-            f"{bench.folder}: was not made with the question bank '{bank['name']}' that is named here; give the file "
-            "of the benchmark's own bank with --bank."
+            f"{bench.folder}: was made with a question bank that differs from the given bank '{bank['name']}'; give "
+            "the file of the benchmark's own bank with --bank."
         )
     job = make_job(perception, bank, seed, controls=original.controls, lateral=True)
     return replace(job, fresh_of=original.about)

@@ -464,7 +464,7 @@ def test_the_command_refuses_what_cannot_be_a_batch(cli: Cli, bench: Benchmark, 
 
 def test_litellm_sends_no_batches_of_gemini(bench: Benchmark, tmp_path: Path) -> None:
     model = registry.load()["gemini-3.1-pro"]
-    with pytest.raises(InputError, match="litellm cannot send batches of"):
+    with pytest.raises(InputError, match="litellm cannot send batches to"):
         submit.run(RunConfig(bench, (model,), "end_to_end", tmp_path / "run"), tmp_path / "files")
     assert not (tmp_path / "run").exists()
 

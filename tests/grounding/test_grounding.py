@@ -285,7 +285,7 @@ def test_status_and_predictions_know_the_altered_items(asked: Path, bench: Bench
 
 
 def test_conditions_that_cannot_be_asked_are_named(bench: Benchmark, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="has no such pictures"):
+    with pytest.raises(InputError, match="has no pictures of this condition"):
         runner.run(settings(bench, "http://127.0.0.1:9/v1", tmp_path / "run", ("mirror",)))
     assert not (tmp_path / "run").exists()
 

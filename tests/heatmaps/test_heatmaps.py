@@ -501,7 +501,10 @@ def test_a_readers_outlines_are_graded_by_everything(tmp_path: Path, truth: targ
         ("threshold,task\n0.4,Emphysemaa\n", "line 2: there is no finding 'Emphysemaa' .did you mean 'emphysema'"),
         ("threshold,task\n1.4,Edema\n", "line 2: the threshold '1.4' is not a number from 0 to 1"),
         ("threshold,task\nnan,Edema\n", "line 2: the threshold 'nan'"),
-        ("finding,threshold\nedema,0.1\nedema,0.2\n", "line 3: this is a second, different threshold of edema"),
+        (
+            "finding,threshold\nedema,0.1\nedema,0.2\n",
+            "line 3: the threshold of edema is 0.2, but 0.1 in an earlier line",
+        ),
         ("finding,limit\n", "the column 'threshold' is missing"),
         ("threshold,name\n", "no column 'finding' .or 'task'."),
     ],
@@ -600,7 +603,7 @@ def test_a_withheld_key_is_said(handmade: Any, tmp_path: Path, cli: Cli) -> None
     bench = handmade.write()
     code, _, err = cli("heatmaps", "grade", tmp_path, "--benchmark", bench, "-o", tmp_path / "out")
     assert code == 2
-    assert "no present finding with a mask" in err
+    assert "no case with a finding has a mask" in err
     (bench / "answers.jsonl").unlink()
     code, _, err = cli("heatmaps", "grade", tmp_path, "--benchmark", bench, "-o", tmp_path / "out")
     assert code == 2

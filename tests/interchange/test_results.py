@@ -79,7 +79,7 @@ def test_what_our_parser_reads_otherwise_is_listed_with_both_readings(bench: Pat
     code, printed, err = cli("import", "chexpercept-results", path, "--benchmark", bench, "-o", tmp_path / "run")
     assert code == 0
     assert "end_to_end" in printed
-    assert "chexqa's parser reads 1 reply differently" in err
+    assert "for 1 reply, chexqa's parser reads another answer" in err
     assert "32 items not asked" in err
     (row,) = csv.DictReader((tmp_path / "run" / "differences.csv").open())
     assert row == {
@@ -118,7 +118,7 @@ def test_model_and_protocol_may_be_given_where_the_folders_do_not_say(bench: Pat
     command = ["import", "chexpercept-results", path, "--benchmark", bench, "-o", tmp_path / "run"]
     code, _, err = cli(*command)
     assert code == 2
-    assert "give its name with --model" in err
+    assert "give the model's name with --model" in err
     code, _, err = cli(*command, "--model", "m")
     assert code == 2
     assert "oracle_passed (oracle setting implicit)" in err
@@ -130,7 +130,7 @@ def test_model_and_protocol_may_be_given_where_the_folders_do_not_say(bench: Pat
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"effusion_p99": {}}, "the benchmark has no case of this name (did you mean 'effusion_p"),
+        ({"effusion_p99": {}}, "has no case 'effusion_p99' (did you mean 'effusion_p"),
         ({"effusion_p1": {"detection_qa": {"response": "1", "ground_truth": 1, "correct": True}}},
          "is 1 in this file, but 2 in the benchmark"),
         ({"effusion_p1": {"detection_qa": {"correct": "yes"}}}, "effusion_p1: field 'detection_qa.correct'"),

@@ -106,7 +106,10 @@ def test_what_cannot_be_compared_is_refused_and_changes_nothing(
     part = write(tmp_path / "part.jsonl", right(tiny_benchmark)[:-2])
     add = ("leaderboard", "add", board)
     for args, said in (
-        ((tmp_path / "best.jsonl", "--benchmark", tiny_benchmark), "were added on 2026-02-01; nothing was added"),
+        (
+            (tmp_path / "best.jsonl", "--benchmark", tiny_benchmark),
+            "added on 2026-02-01; the leaderboard was not changed",
+        ),
         ((part, "--benchmark", tiny_benchmark), "takes complete runs only"),
         ((tmp_path / "best.jsonl", "--benchmark", tmp_path / "public"), "grading needs the key"),
         ((tmp_path / "run", "--benchmark", tiny_benchmark, "--date", "2026-2-30"), "is not a date"),
@@ -143,7 +146,7 @@ def test_an_entry_added_by_mistake_is_removed_and_others_stay(cli: Cli, board: P
     assert entry["model"] == "best"
     assert "evil" not in "".join(path.read_text() for path in board.glob("*.*"))
     code, _, err = cli("leaderboard", "remove", board, "best")
-    assert (code, "is the only one; remove the folder" in " ".join(err.split())) == (2, True), err
+    assert (code, "is the leaderboard's only one; remove the whole folder" in " ".join(err.split())) == (2, True), err
 
 
 def test_the_page_ranks_sorts_and_keeps_names_as_text(board: Path, chromium: str) -> None:

@@ -267,7 +267,9 @@ def test_a_baseline_like_a_served_model_needs_no_variable(tmp_path: Path) -> Non
 def test_a_key_among_what_is_recorded_is_refused_and_not_said(tmp_path: Path, decoding: str) -> None:
     path = tmp_path / "models.yaml"
     path.write_text(f"models:\n  - {{name: mine, like: gpt-5.4, decoding: {decoding}}}\n")
-    with pytest.raises(InputError, match=r"may contain a key, and run.json records.*key_variable") as caught:
+    with pytest.raises(
+        InputError, match=r"may contain an API key and would be written to run.json.*key_variable"
+    ) as caught:
         registry.load(path)
     assert "sk-hush" not in str(caught.value)
 

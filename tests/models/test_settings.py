@@ -73,8 +73,8 @@ def test_a_setting_takes_the_place_that_the_registry_has_for_it_and_null_takes_i
         (["a..b=1"], "write NAME=VALUE"),
         (["a=1", "a=2"], "given twice"),
         (["a=1", "a.b=2"], "already has a value"),
-        (["api_key=sk-secret"], "may contain a key"),
-        (["extra_body.token=sk-secret"], "may contain a key"),
+        (["api_key=sk-secret"], "may contain an API key"),
+        (["extra_body.token=sk-secret"], "may contain an API key"),
         (["stream=true"], "sets this argument itself"),
     ],
 )

@@ -728,7 +728,7 @@ def test_a_picture_that_vanishes_on_the_way_stops_the_work_until_it_is_back(
         return lambda: None
 
     with pytest.raises(
-        InputError, match=r"cases\.jsonl, line 2: .*no such file.*it could be read when the generation began"
+        InputError, match=r"cases\.jsonl, line 2: .*no such file.*the file could be read when the generation began"
     ):
         generate_benchmark.generate(cases, tmp_path / "out", job(), progress=lose)
     (tmp_path / "away.png").rename(lost)

@@ -242,7 +242,7 @@ def test_places_leave_and_return_as_predictions(
 
 
 def test_examples_are_refused_where_coordinates_are_asked_for(bench: Benchmark, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="asks for coordinates, and an example cannot show its answer"):
+    with pytest.raises(InputError, match="asks for coordinates, but the right answer of an example cannot be shown"):
         chexqa.evaluate(bench, seer(bench, "percent"), tmp_path / "run", shots=1)
     assert not (tmp_path / "run").exists()
 

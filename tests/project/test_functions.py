@@ -72,7 +72,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
         (
             answer,
             {"decoding": {"api_key": "x"}},
-            "'api_key' in its decoding, but chexqa sets this argument itself|may contain a key",
+            "'api_key' in its decoding, but chexqa sets this argument itself|may contain an API key",
         ),
         (answer, {"decoding": {"stop": object}}, "decoding: .*give values that JSON can express"),
         (answer, {"batch_submit": True}, "--batch-submit needs --batch DIR"),

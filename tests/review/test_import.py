@@ -469,7 +469,7 @@ def spoiled(kind: str, cells: dict[str, str], words: str) -> Any:
     ("kind", "cells", "words"),
     [
         spoiled("detection", {"verdict": "acept"}, "did you mean 'accept'"),
-        spoiled("detection", {"verdict": "ok"}, "is not in the list"),
+        spoiled("detection", {"verdict": "ok"}, "is not in the cell's drop-down list"),
         spoiled("detection", {"verdict": "reject", "reason": "bordeline"}, "did you mean 'borderline'"),
         spoiled("detection", {"verdict": "accept", "finding": "edema!"}, "differ from the exported ones"),
         spoiled("detection", {"verdict": "accept", "checksum": "", "cell checksums": ""}, "its checksum is missing"),

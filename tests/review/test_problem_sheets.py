@@ -67,7 +67,7 @@ def test_bad_rows_come_back_are_corrected_in_libreoffice_and_count(tmp_path: Pat
     given = {row[columns.ID]: row for row in rows_in(mend)}
     assert set(given) == set(rows)
     assert given[rows[0]][columns.VERDICT] == "perhaps"
-    assert "'perhaps' under 'verdict' is not in the list" in given[rows[0]]["problem 1"]
+    assert "'perhaps' under 'verdict' is not in the cell's drop-down list" in given[rows[0]]["problem 1"]
     assert given[rows[1]][columns.COMMENT] == "look at the apex"
     assert given[rows[2]][columns.VERDICT] == given[rows[3]][columns.VERDICT] == ""
     assert "the entries were verdict: accept" in given[rows[3]]["problem 1"]

@@ -120,7 +120,7 @@ def test_a_turn_that_could_not_be_read_again_is_not_written(tmp_path: Path) -> N
         with turn_log.opened(tmp_path, "m/x") as opened:
             await opened.append(turn)
 
-    unread = "a turn was not written, because it would differ when read from this log"
+    unread = "a turn was not written, because reading it back from the log would give another turn"
     for odd, said in (
         ({"started": "2026-02-30"}, unread),
         ({"raw": "x" * limits.MAX_LINE_CHARACTERS}, unread),

@@ -548,7 +548,7 @@ def test_what_a_share_answered_counts_though_its_lock_file_is_gone(bench: Benchm
         (["--shard", "3/2"], "--shard 3/2: this names no shard"),
         (["--limit", "2", "--limit-per-path", "1"], "give only one of them"),
         (["--blind", "--overlay-only"], "give only one of them"),
-        (["--overlay-only"], "make it with 'chexqa generate --with-controls'"),
+        (["--overlay-only"], "generate the benchmark again with 'chexqa generate --with-controls'"),
     ],
 )
 def test_parts_and_modifiers_that_make_no_sense_are_refused(

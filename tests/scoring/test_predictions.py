@@ -92,7 +92,7 @@ def test_ten_wrong_lines_are_listed_at_once(cli: Cli, tiny_benchmark: Path, tmp_
 
 def test_two_answers_to_an_item_are_refused(tiny_benchmark: Path, tmp_path: Path) -> None:
     rows = right(tiny_benchmark)
-    with pytest.raises(InputError, match=r"line 2: 'p' answers item '.*' a second time"):
+    with pytest.raises(InputError, match=r"line 2: an earlier line also has the answer of 'p' to item"):
         grade_predictions([write(tmp_path / "p.jsonl", [rows[0], rows[0]])], tiny_benchmark)
 
 
@@ -168,4 +168,4 @@ def test_a_run_as_predictions_is_graded_like_the_run(cli: Cli, tiny_benchmark: P
     about = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps(about | {"repeats": 2}))
     code, _, err = cli("run", "export", run, "--format", "predictions", "-o", tmp_path / "q.jsonl")
-    assert (code, "asks its items several times" in err, (tmp_path / "q.jsonl").exists()) == (2, True, False)
+    assert (code, "asks each item several times" in err, (tmp_path / "q.jsonl").exists()) == (2, True, False)

@@ -261,7 +261,10 @@ def test_a_run_under_stress_records_it_is_resumed_and_refuses_another(cli: Cli, 
     [
         (["--stress", "noise"], "give --protocol independent"),
         (["--stress", "noise", "--protocol", "independent", "--blind"], "--blind sends no pictures"),
-        (["--stress", "noise", "--protocol", "independent"], "make it with 'chexqa generate --with-layers'"),
+        (
+            ["--stress", "noise", "--protocol", "independent"],
+            "generate the benchmark again with 'chexqa generate --with-layers'",
+        ),
         (["--stress", "wording", "--protocol", "independent"], "cannot be put in other words"),
     ],
 )

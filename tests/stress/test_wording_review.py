@@ -99,9 +99,12 @@ def test_questions_of_two_rules_are_rows_of_their_own(bench: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"verdict": "perhaps"}, "'perhaps' under 'verdict' is not in the list"),
-        ({"verdict": "accept", "in other words": "Is there edema?"}, "cells that must not be changed were changed"),
-        ({"verdict": "accept", "id": "w-severity-b-1"}, "is not from a sheet of wordings of"),
+        ({"verdict": "perhaps"}, "'perhaps' under 'verdict' is none of accept"),
+        ({"verdict": "accept", "in other words": "Is there edema?"}, "a locked cell was changed"),
+        (
+            {"verdict": "accept", "id": "w-severity-b-1"},
+            "is not from the sheet that 'chexqa review wordings' wrote for",
+        ),
     ],
 )
 def test_a_row_that_cannot_be_read_is_said_and_left_out(

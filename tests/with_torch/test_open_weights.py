@@ -147,7 +147,10 @@ def test_the_thinking_switch_reaches_the_chat_template(bench: Benchmark, taught:
         (("--model-id", "transformers/no/such/model"), "not in the hub's cache on this machine; name a folder, or get"),
         (("--model-id", "transformers/Owner/Name"), "get them first with 'hf download Owner/Name'"),
         (("--model-id", "transformers/"), "names no weights; write transformers/FOLDER"),
-        (("--model-id", "transformers/TINY", "--set", "logprobs=3"), "chexqa does not pass 'logprobs' to transformers"),
+        (
+            ("--model-id", "transformers/TINY", "--set", "logprobs=3"),
+            "'logprobs' is not a setting that chexqa passes to transformers",
+        ),
         (("--model-id", "transformers/TINY", "--set", "dtype=int3"), "there is no dtype 'int3'; write one of auto"),
         (("--model-id", "transformers/TINY", "--set", "load_in_4bit=true"), "need the package bitsandbytes"),
         (("--model-id", "transformers/TINY", "--api-base", "http://127.0.0.1:1/v1"), "runs in this process and has no"),

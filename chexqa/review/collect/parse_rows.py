@@ -263,7 +263,8 @@ class Reading:
             return None
         word = parse_word(text, known)
         if word is None:
-            raise BadRowError(f"'{_short(text)}' under '{title}' is not in the list{suggest(text.casefold(), known)}")
+            hint = suggest(text.casefold(), known)
+            raise BadRowError(f"'{_short(text)}' under '{title}' is not in the cell's drop-down list{hint}")
         return word
 
     def _ruling(self, item: Item, verdict: str | None, answer: tuple[int, ...] | None) -> str | None:

@@ -87,7 +87,7 @@ def texts_of(questions: Iterable[Question], language: str) -> dict[str, Record]:
         if language not in one.texts:
             raise InputError(
                 f"the plugin of the kind '{one.kind.name}' has no texts in the question bank's language '{language}'; "
-                f"it has {', '.join(sorted(one.texts))}."
+                f"use a bank in a language of the plugin ({', '.join(sorted(one.texts))}), or add texts to the plugin."
             )
         found[one.kind.name] = one.texts[language]
     return found
