@@ -305,7 +305,8 @@ def _models(given: Asked | Sequence[Asked], name: str | None, options: Mapping[s
     rows: list[Asked] = list(given) if isinstance(given, list | tuple) else [given]
     if name is not None and (len(rows) > 1 or isinstance(rows[0], str | Model)):
         raise InputError(
-            f"name={name!r} can only name a single callable; leave it out, since all other models have names already."
+            f"name={name!r} can only name a single callable, but the given models have names of their own; leave "
+            "'name' out."
         )
     texts = [row for row in rows if isinstance(row, str)]
     names = [part for row in texts for part in ([row] if in_process.is_weights(row) else row.split(","))]

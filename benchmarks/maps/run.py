@@ -83,8 +83,8 @@ def main(radiographs: int) -> None:
         ended, ended_processor = time.perf_counter(), processor_time()
     maps = MAKERS * len(present)
     print(f"{MAKERS} makers x {len(PHANTOM_FINDINGS)} findings x {radiographs} radiographs, {maps:,} maps graded")
-    print(f"grading the maps: {read - begun:.1f} s elapsed, {read_processor - processor:.1f} s of processor time, "
-          f"{1000 * (read_processor - processor) / maps:.2f} ms of it per map")  # fmt: skip
+    print(f"grading the maps: {read - begun:.1f} s elapsed, {read_processor - processor:.1f} s of processor time "
+          f"({1000 * (read_processor - processor) / maps:.2f} ms per map)")  # fmt: skip
     print(f"tables and page: {ended - read:.1f} s elapsed, {ended_processor - read_processor:.1f} s of processor time")
     print(f"together: {ended - begun:.1f} s elapsed (limit: 30 s), {ended_processor - processor:.1f} s of processor "
           "time")  # fmt: skip

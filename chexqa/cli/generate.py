@@ -56,7 +56,8 @@ def _shared_options(command: Command) -> Command:
 @click.command(epilog="Example: chexqa generate phantoms -o bench --seed 7")
 @click.argument("cases", type=click.Path(path_type=Path))
 @click.option("--recipe", "recipes", multiple=True, shell_complete=_recipes,
-              help="A recipe's name or YAML file. May be repeated, once for each task.")  # fmt: skip
+              help="A recipe's name or YAML file. May be repeated for recipes of different tasks (perception, grid, "
+              "places).")  # fmt: skip
 @click.option("--bank", default="en", show_default=True, help="A question bank's name or YAML file.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of every random choice.")
 @click.option("--with-controls", is_flag=True, help="Also draw every overlay on plain grey, without the radiograph.")

@@ -232,7 +232,7 @@ def open_thumb(data: bytes, where: str) -> Image.Image:
         picture = Image.open(io.BytesIO(data), formats=("JPEG",))
         if max(picture.size) > THUMB_SIDE:
             raise InputError(
-                f"{where} is {picture.width} x {picture.height} px, but a side has at most {THUMB_SIDE} px; "
+                f"{where} is {picture.width} x {picture.height} px, but a side may have at most {THUMB_SIDE} px; "
                 "remove the folder 'thumbs', and it is made again."
             )
         picture.load()

@@ -61,13 +61,13 @@ _NO_KEY = "Or ask the baselines, which need neither key nor server: --models bas
     "--skip-unavailable", is_flag=True, help="Leave out models that cannot be asked, such as models without an API key."
 )
 @click.option(
-    "--max-tokens", type=_COUNT, metavar="N", help="Largest number of tokens in a reply, instead of the registry's."
+    "--max-tokens", type=_COUNT, metavar="N", help="Largest number of tokens in a reply; replaces the model's setting."
 )
 @click.option("--temperature", type=click.FloatRange(0, 100), metavar="T",
-              help="Temperature, instead of the registry's.")  # fmt: skip
+              help="Temperature; replaces the model's setting.")  # fmt: skip
 @click.option("--frame", metavar="NAME",
               help="Frame of the model's coordinates (unit and order of the numbers), such as thousand-yxyx; replaces "
-              "the registry's frame.")  # fmt: skip
+              "the model's setting.")  # fmt: skip
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
               help="Another argument of the request as JSON (null removes the argument); repeatable.")  # fmt: skip
 @click.option("--protocol", default="end_to_end", show_default=True, metavar="|".join(protocols.PROTOCOLS),
@@ -111,16 +111,14 @@ _NO_KEY = "Or ask the baselines, which need neither key nor server: --models bas
 @click.option("--attempts", default=6, show_default=True, type=click.IntRange(1, 100),
               help="Number of attempts at a question before the question ends as an error.")  # fmt: skip
 @click.option("--give-up-after", default=30.0, show_default=True, type=_AMOUNT, metavar="MIN",
-              help="Stop asking a model that has failed for MIN minutes, or for 30 s if it never answered "
-              "before.")  # fmt: skip
+              help="Stop asking a model that has failed for MIN minutes (30 s if it never answered).")  # fmt: skip
 @click.option("--budget-usd", type=_AMOUNT, metavar="USD",
               help="Stop when the run has cost so many dollars, including the cost before it was resumed.")  # fmt: skip
 @click.option("--budget-tokens", type=_COUNT, metavar="N",
               help="Stop when the run has used N tokens, including those used before it was resumed.")  # fmt: skip
 @click.option("--max-minutes", type=_AMOUNT, metavar="MIN", help="Stop after this many minutes.")
 @click.option("--until-decided", "until", metavar="A,B",
-              help="Compare the models A and B: ask both about one patient after another until it is decided which is "
-              "better.")  # fmt: skip
+              help="Ask models A and B about patient after patient until it is decided which is better.")  # fmt: skip
 @click.option("--on", type=click.Choice(ON), help="With --until-decided: the score that decides  [default: mean].")
 @click.option("--alpha", type=click.FloatRange(0, 0.5, min_open=True, max_open=True), metavar="P",
               help="With --until-decided: probability of declaring one model better although both are equal  "
@@ -129,8 +127,7 @@ _NO_KEY = "Or ask the baselines, which need neither key nor server: --models bas
               help="With --until-decided: patients for whom the decision holds. population: all similar "
               "patients. benchmark: the benchmark's own patients.  [default: population]")  # fmt: skip
 @click.option("--batch", type=_PATH, metavar="DIR",
-              help="Write the requests into DIR as files for a batch endpoint, and read the results that you put "
-              "there.")  # fmt: skip
+              help="Write the requests into DIR as batch files, and read the results that you put there.")  # fmt: skip
 @click.option("--batch-submit", is_flag=True,
               help="With --batch: send the files, fetch the results, and repeat until all is done.")  # fmt: skip
 @click.option("--batch-poll", default=60.0, show_default=True, type=_AMOUNT, metavar="S",
@@ -233,7 +230,7 @@ def ask(bench: Benchmark, chosen: list[Model], folder: Path, given: dict[str, An
 def _ask_live(order: RunConfig) -> list[ModelProgress]:
     for wording, why in unequal(order.benchmark).items() if WORDING in order.stress else ():
         about = f"wording {wording.letter} of {wording.kind}"
-        messages().print(f"{about} is not asked, because a review found that its meaning differs ({why})")
+        messages().print(f"{about} is not asked: a review found that it differs in meaning from the bank's own ({why})")
     # A callable may print; its output must not mix with the result of this command.
     apart = redirect_stdout(sys.stderr) if any(model.python for model in order.models) else nullcontext()
     with apart, live_progress.shown(messages()) as watch:
@@ -329,7 +326,7 @@ def _available(chosen: list[Model], skip: bool) -> list[Model]:
         raise InputError(
             f"{plural(len(lacks), 'model')} cannot be asked yet; for each, do what its line says{hint}:{listed}\n"
         )
-    messages().print(f"{plural(len(lacks), 'model')} left out that cannot be asked yet:{listed}")
+    messages().print(f"left out: {plural(len(lacks), 'model')} that cannot be asked yet:{listed}")
     return available
 
 

@@ -61,8 +61,8 @@ REVIEWED = click.option(
 )  # fmt: skip
 SECOND = click.option(
     "--second-masks", "second", metavar="DIR", type=click.Path(path_type=Path),
-    help="Another reader's masks (a manifest, or files CASE.png). The items are answered with these masks, and the "
-    "tables have a row with the accuracy of these answers.",
+    help="Masks that another reader drew (a manifest, or files CASE.png). chexqa answers the items from these masks, "
+    "and a row of the tables has the accuracy of these answers.",
 )  # fmt: skip
 FRESH = click.option(
     "--fresh", metavar="RUN", multiple=True, type=click.Path(path_type=Path),

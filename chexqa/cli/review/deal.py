@@ -25,9 +25,9 @@ _PATHS = click.Path(path_type=Path)
 @click.option(
     "--overlap",
     type=float,
-    help="Share of cases that several reviewers judge. These reviewers first answer the cases without seeing a "
-    "proposal, in a folder of their own for each part. By default 0.2, with one reviewer 0, and 1 with "
-    "--blind-answers; 0 gives each reviewer one plain sheet.",
+    help="Share of cases that several reviewers judge. They answer these cases first without seeing the key and then "
+    "with it, and get a folder for each of the two parts. With 0, each reviewer gets one sheet. Default: 0.2; 0 for a "
+    "single reviewer; 1 with --blind-answers.",
 )
 @click.option(
     "--overlap-readers",

@@ -181,7 +181,8 @@ def carry(
     help="Folder that the manifest's paths are relative to, if it is not the manifest's own folder.",
 )
 @click.option("--readers-to-remove", type=click.IntRange(1, 26), default=2, show_default=True,
-              help="Readers needed to remove an item. If fewer readers reject the item, it is contested.")  # fmt: skip
+              help="Number of readers who must reject an item to remove it. An item that fewer readers reject is "
+              "contested.")  # fmt: skip
 def apply(
     source: Path, stores: tuple[Path, ...], out: Path, new_version: str | None, benchmark: Path | None,
     mask_dir: Path | None, image_root: Path | None, readers_to_remove: int,

@@ -53,7 +53,7 @@ def read_page(path: Path, folder: Path | None) -> SavedPage:
         dealt = row["cells"].get(columns.REVIEWER, name)
         if dealt != name:
             raise InputError(
-                f"{path}: is from '{name}', but has rows of '{columns.plain(dealt)}'; ask the reviewer for the "
+                f"{path}: was saved by '{name}', but has rows of the reviewer '{columns.plain(dealt)}'; ask for the "
                 "unchanged file that the page saved."
             )
     return SavedPage(path.name, record)

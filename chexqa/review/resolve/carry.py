@@ -133,7 +133,8 @@ def _carry_masks(old: ManifestMasks, new: ManifestMasks, verdicts: Iterable[Verd
     for verdict in verdicts:
         if not verdict.is_on_mask:
             raise InputError(
-                f"verdict on '{verdict.row}': is on an item, not on a mask; give two benchmarks, not {old.path}."
+                f"verdict on '{verdict.row}': is on an item, but {old.path} is a manifest; OLD and NEW must be the "
+                "old and the new benchmark."
             )
         case_id = old.by_row.get(verdict.row)
         if case_id is None or not old.is_same(verdict, case_id):

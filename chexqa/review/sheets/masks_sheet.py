@@ -112,7 +112,10 @@ def from_benchmark(bench: Benchmark, sources: Mapping[str, Case] | None = None) 
             )
         )
     if not subjects:
-        raise InputError(f"{bench.folder}: shows every radiograph under a grid, so no mask can be reviewed.")
+        raise InputError(
+            f"{bench.folder}: every radiograph has a grid drawn over it, so its masks cannot be reviewed; give the "
+            "manifest that the benchmark was made from."
+        )
     return subjects
 
 
