@@ -134,9 +134,7 @@ def _read(path: Path, known: Mapping[str, Record]) -> dict[str, Record]:
         if name in models:
             raise InputError(f"{path}: the model '{name}' is given twice; rename or remove one.")
         if name == ALL or "," in name:
-            raise InputError(
-                f"{path}: a model cannot be called '{name}'; choose a name other than '{ALL}', without commas."
-            )
+            raise InputError(f"{path}: a model cannot be called '{name}'; choose a name without commas, not '{ALL}'.")
         if record.get("group") in {ALL, *models, *known}:
             raise InputError(f"{path}: the group '{record['group']}' has the name of a model; choose another name.")
         models[name] = _whole(path, record, {**known, **models})
@@ -197,8 +195,7 @@ def _check_arguments(who: str, field_name: str, given: Mapping[str, Any]) -> Non
         if _KEYS.fullmatch(argument.lower()):
             raise InputError(
                 f"{who} '{argument}' in its {field_name}, which may contain an API key and would be written to "
-                f"run.json; remove '{argument}', and set key_variable to the name of the environment variable that "
-                "has the API key."
+                "run.json; remove it, and set key_variable to the name of the environment variable with the API key."
             )
 
 
