@@ -19,6 +19,7 @@ from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
 from chexqa.eval.scoring.predictions import ELSEWHERE
 from chexqa.eval.scoring.predictions import PROTOCOL as PREDICTIONS
 from chexqa.eval.scoring.significance import DRAWS
+from chexqa.eval.tables.model_pairs import READERS
 from chexqa.files.terminal import PHANTOM_NOTICE, plural
 from chexqa.stats import CONFIDENCE
 from chexqa.version import __version__
@@ -40,7 +41,7 @@ def paragraphs(graded: Graded, frames: Mapping[str, pl.DataFrame]) -> list[str]:
         *_runs(graded.runs),
         _counts(graded, frames),
         _states(),
-        _statistics(frames["facts"]["clusters"][0]),
+        _statistics(frames["facts"]["clusters"][0]) + _tests(frames),
     ]
 
 
@@ -167,8 +168,20 @@ def _statistics(clusters: str) -> str:
         f"Numbers from fewer than {LEAST_CLUSTERS} {clusters} have no interval. Scores are corrected for chance as "
         "sum(a - c) / sum(1 - c), with accuracy a and chance c of each item, and averaged over the kinds "
         "of a level. Cardiomegaly has no semantic items and is left out of comparisons of levels. "
-        f"Differences between models were tested by {DRAWS:,} sign flips of the "
-        f"{clusters}' differences, with Holm's correction for one family of tests named in advance: every pair of "
-        "models on each level and on the mean of levels, and medical against general models on the same scores. All "
-        "other comparisons are exploratory."
+        f"Differences between models were tested by {DRAWS:,} sign flips of the {clusters}' differences."
     )
+
+
+def _tests(frames: Mapping[str, pl.DataFrame]) -> str:
+    """Return sentences on the families of tests that Holm's method corrects, each family by itself."""
+    said = [
+        " Holm's method corrects the p values of each family of tests by itself, and those of tests of equivalence in "
+        "the same families. The family named in advance has every pair of models on each level and on the mean of "
+        "levels, and medical against general models on the same scores."
+    ]
+    if READERS in frames["pairs"]["family"]:
+        said.append("Pairs of a reader with a model or with another reader are a second family, on the same scores.")
+    if frames["random_readers"]["p_holm"].drop_nulls().len():
+        said.append("Models minus readers as a random sample are a family of their own, over all models and levels.")
+    said.append("All other comparisons are exploratory and not corrected. Intervals are never corrected.")
+    return " ".join(said)

@@ -246,7 +246,7 @@ def _check_same_runs(folder: Path, groups: Sequence[Group]) -> None:
     now = [
         {"benchmark": group.graded.benchmark.hash, "run": _run(run)} for group in groups for run in group.graded.runs
     ]
-    if not names or set(map(dump, held)) == set(map(dump, now)):
+    if not names or set(map(_known, held)) == set(map(_known, now)):
         return
     known = [*dict.fromkeys(str(one["run"].get("name")) for one in held if one["run"].get("name"))]
     named = f" ({', '.join(known[:3])}{f' and {len(known) - 3} more' if known[3:] else ''})" if known else ""
@@ -254,6 +254,11 @@ def _check_same_runs(folder: Path, groups: Sequence[Group]) -> None:
         f"{folder}: contains a report of other runs{named}; name another folder, or replace that report with "
         "--overwrite."
     )
+
+
+def _known(held: Record) -> str:
+    """Return a run as text without fields that are null: a report of an earlier version does not have new fields."""
+    return dump({**held, "run": {name: value for name, value in held["run"].items() if value is not None}})
 
 
 def _runs(index: Record) -> list[Record]:

@@ -1,8 +1,7 @@
 """Two models side by side: differences in each level, kind and finding, and items that both, one or neither has right.
 
-The table ``pairs`` has the tests of the levels; they are one family, fixed in advance, over which the p-values are
-corrected. The differences in this module have intervals but no tests, because there are many of them for each pair of
-models.
+The table ``pairs`` has the tests of the levels; their p-values are corrected within families that are fixed in advance.
+The differences in this module have intervals but no tests, because there are many of them for each pair of models.
 """
 
 from __future__ import annotations

@@ -364,6 +364,12 @@ PLAIN: dict[str, int] = {
     "correlation": 2, "criterion": 2, "threshold": 1, "threshold_mm": 2, "slope": 2,
     "brier": 3, "reliability": 3, "resolution": 3, "uncertainty": 3, "auroc": 2,
 }  # fmt: skip
+# Note below tables that have both intervals and corrected p values.
+ADJUSTED = (
+    "Intervals and p are of one comparison each and are not corrected. p holm, and with it differ and verdict, is "
+    "corrected by Holm's method for all tests of its family: two scores may not differ although 0 lies outside the "
+    "interval. Where p and interval come from different methods, they may disagree close to 5 %, too."
+)
 P_VALUES = ("p", "p_holm", "p_labels", "p_alike", "p_alike_holm")
 
 

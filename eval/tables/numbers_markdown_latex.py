@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from chexqa.eval.tables.asked_items import shared
-from chexqa.eval.tables.glossary import P_VALUES, PLAIN, TABLES
+from chexqa.eval.tables.glossary import ADJUSTED, P_VALUES, PLAIN, TABLES
 from chexqa.files import text
 
 NO_NUMBER = "–"
@@ -53,7 +53,7 @@ def markdown(name: str, frame: pl.DataFrame, notice: str | None) -> str:
         lines += [f"**{text.markdown(caption)}**" + (f" ({text.markdown(notice)})" if notice else ""), ""]
         lines += ["| " + " | ".join(map(text.markdown, heads)) + " |", "|" + "---|" * len(heads)]
         lines += ["| " + " | ".join(map(text.markdown, row)) + " |" for row in rows]
-        lines.append("")
+        lines += ["", *note(frame)]
     return "\n".join(lines)
 
 
@@ -65,7 +65,7 @@ def latex(name: str, frame: pl.DataFrame, notice: str | None) -> str:
         lines += [rf"\begin{{longtable}}{{{'l' * len(heads)}}}", rf"\caption{{{title}}}\\", r"\toprule",
                   _latex_row(heads), r"\midrule", r"\endhead", r"\bottomrule", r"\endfoot"]  # fmt: skip
         lines += map(_latex_row, rows)
-        lines += [r"\end{longtable}", ""]
+        lines += [r"\end{longtable}", *map(text.latex, note(frame)), ""]
     return "\n".join(lines)
 
 
@@ -76,6 +76,12 @@ def _latex_row(cells: Sequence[str]) -> str:
     star as an argument of the row above.
     """
     return ("{}" if cells[0][:1] in "[*" else "") + " & ".join(map(text.latex, cells)) + r" \\"
+
+
+def note(frame: pl.DataFrame) -> list[str]:
+    """Return the sentences that stand below a table: which of its p values and intervals are corrected."""
+    has_p = "p_holm" in frame.columns and frame["p_holm"].is_not_null().any()
+    return [ADJUSTED] if has_p else []
 
 
 Paper = tuple[str, list[str], list[list[str]]]

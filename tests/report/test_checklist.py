@@ -17,8 +17,10 @@ from logs import log
 from chexqa.contract.benchmark import SKIPPED
 from chexqa.eval.records import case_flow, checklist
 from chexqa.eval.records.checklist import MI_CLEAR
-from chexqa.eval.records.methods import _runs
+from chexqa.eval.records.methods import _runs, paragraphs
 from chexqa.eval.scoring.grade import Graded, grade_folders
+from chexqa.eval.tables.all_tables import all_tables
+from chexqa.eval.tables.numbers_markdown_latex import latex, markdown
 
 
 @pytest.fixture
@@ -31,6 +33,24 @@ def graded(handmade: Handmade, tmp_path: Path) -> Graded:
 def decisions(sensitivity: float, specificity: float) -> pl.DataFrame:
     row = {"model": "m", "protocol": "p", "kind": "detection", "sensitivity": sensitivity, "specificity": specificity}
     return pl.DataFrame([row])
+
+
+@pytest.mark.parametrize("other", ["n", "reader/anna"])
+def test_the_methods_name_the_families_of_tests_and_tables_say_what_is_corrected(
+    handmade: Handmade, tmp_path: Path, other: str
+) -> None:
+    for number in range(4):
+        path, key = (("lesion_free", {"detection": (2,)}), ("revision_free", {"contour_evaluation": (2,)}))[number % 2]
+        handmade.case(f"case-{number}", "edema", path, patient=f"p{number}", **key)
+    bench = handmade.write("real")
+    graded = grade_folders([log(tmp_path / str(number), bench, model=name) for number, name in enumerate(["m", other])])
+    frames = all_tables(graded)
+    tests = paragraphs(graded, frames)[-1]
+    assert "each family of tests by itself" in tests
+    assert ("are a second family" in tests) == (other == "reader/anna")
+    for form in (markdown, latex):
+        assert "are not corrected. p holm" in form("pairs", frames["pairs"], None)
+        assert "not corrected" not in form("levels", frames["levels"], None)
 
 
 def test_all_six_items_are_there_and_name_what_is_missing(graded: Graded) -> None:

@@ -164,7 +164,7 @@ def test_the_first_screen_says_who_was_asked_and_who_is_best(page: Any, report: 
     assert "on 16 cases of 16 patients, with 2 findings, under the protocols end to end, independent" in told
     rows = board(page)
     assert [row[1] for row in rows if row[0]] == ["good", "fair", HOSTILE], "ranked; others have no rank"
-    assert {row[1] for row in rows if not row[0]} == {"reader/anna", "baseline/oracle"}
+    assert {row[1] for row in rows if not row[0]} == {"reader/anna", "baseline/oracle", "most frequent answer"}
     levels = pl.read_csv(report / "tables" / "levels.csv").filter(pl.col("protocol") == "end_to_end")
     of_good = levels.filter((pl.col("model") == "good") & (pl.col("level") == "mean of levels"))["corrected"][0]
     (good,) = [row for row in rows if row[1] == "good"]
@@ -202,6 +202,29 @@ def test_the_first_screen_says_who_was_asked_and_who_is_best(page: Any, report: 
         assert box["y"] + box["height"] <= 900, f"{part} is on the first screen"
     unfold(page, "terms")
     page.locator("#terms dd", has_text="the model's earlier answers stay").wait_for()
+
+
+def test_the_most_frequent_answer_stands_among_the_models_with_how_far_each_is_beyond_it(
+    page: Any, report: Path
+) -> None:
+    of_all = {name: pl.read_csv(report / "tables" / f"{name}.csv") for name in ("levels", "grid")}
+    levels, grid = (table.filter(pl.col("protocol") == "end_to_end") for table in of_all.values())
+    for score, column in (("corrected", "prior_corrected"), ("plain", "prior")):
+        page.select_option("#s-score", score)
+        (row,) = [row for row in board(page) if row[1] == "most frequent answer"]
+        shown = dict(zip(page.locator("#leaders thead th").all_inner_texts(), row, strict=True))
+        for level in ("coarse", "fine", "semantic", "mean of levels"):
+            (value,) = levels.filter(level=level)[column].unique()
+            assert shown[level.split()[0]] == f"{100 * value:z.1f}".replace("-", "−")
+        assert shown["grid"] == f"{100 * grid.filter(finding=MACRO)['most_frequent'][0]:.1f}"
+        places = [float(row[3].replace("−", "-")) for row in board(page)]
+        assert places == sorted(places, reverse=True), "it has its place by the mean"
+        good = levels.filter(model="good", level="coarse").to_dicts()[0]
+        gap = good["corrected" if score == "corrected" else "accuracy"] - good[column]
+        page.locator("#leaders tr[data-model=good] td[data-label=coarse] a").focus()
+        assert f"the score is {100 * gap:.1f} points above it" in page.locator("#tip").inner_text()
+    page.select_option("#s-others", "without")
+    assert "most frequent answer" not in {row[1] for row in board(page)}
 
 
 def test_the_notice_of_phantoms_stands_once(page: Any) -> None:
@@ -496,6 +519,44 @@ def test_a_mark_says_its_interval_and_items_and_opens_them_in_the_gallery(page: 
     )
     page.keyboard.press("Escape")
     assert page.locator("#tip").is_hidden()
+
+
+def test_a_tap_explains_a_score_and_the_explanation_holds_the_link(page: Any) -> None:
+    touch = (
+        "(node) => node.dispatchEvent(new PointerEvent('click', {bubbles: true, cancelable: true, pointerType: '%s'}))"
+    )
+    score, tip = page.locator("#leaders tr[data-model=good] td.score a").first, page.locator("#tip")
+    assert not score.evaluate(touch % "touch"), "the tap does not follow the link"
+    assert "Guessing has 0" in tip.inner_text()
+    link = tip.get_by_role("link", name="Open these items in the gallery")
+    assert link.get_attribute("href") == score.get_attribute("href")
+    assert tip.evaluate("node => getComputedStyle(node).pointerEvents") == "auto"
+    page.mouse.click(700, 5)
+    assert tip.is_hidden()
+    page.evaluate("document.addEventListener('click', (event) => event.preventDefault(), { once: true })")
+    score.evaluate(touch % "mouse")
+    assert tip.get_by_role("link").count() == 0, "a click of the mouse follows the link itself"
+
+
+def test_findings_stand_from_the_hardest_to_the_easiest_by_all_models(page: Any, report: Path) -> None:
+    unfold(page, "kinds")
+    table = pl.read_csv(report / "tables" / "finding_kinds.csv").filter(
+        (pl.col("protocol") == "end_to_end") & pl.col("model").is_in(["good", "fair", HOSTILE])
+    )
+    hardest = page.locator("#kinds figure", has_text="Findings from the hardest to the easiest")
+    assert "mean over the kinds of the level and over 3 models" in hardest.locator("figcaption").inner_text()
+    means = table.filter(kind="detection").group_by("finding").agg(pl.col("corrected").mean()).sort("corrected")
+    marks = hardest.locator('svg[aria-label="coarse"] a.mark')
+    said = marks.evaluate_all("nodes => nodes.map((node) => node.getAttribute('aria-label'))")
+    wanted = [f"{finding}: {100 * value:z.1f} ".replace("-", "−") for finding, value in means.rows()]
+    assert [one for one, start in zip(said, wanted, strict=True) if not one.startswith(start)] == []
+    choice = parse_qs(marks.first.get_attribute("href").partition("#")[2])
+    assert choice == {
+        "protocol": ["end_to_end"],
+        "finding": [means["finding"][0]],
+        "level": ["coarse"],
+        "models": ["all_wrong"],
+    }
 
 
 def test_what_the_pointer_showed_gives_way_to_what_the_keys_have_reached(page: Any) -> None:

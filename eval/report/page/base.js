@@ -145,7 +145,9 @@ const report = (() => {
   // One box with the explanation of a mark or a term, shown on hover and focus: beside a row of a plot if there is room,
   // otherwise below or above. If the page scrolls under a resting pointer, the box stays with the mark that keys have reached.
   const tip = $("tip"), shows = new WeakMap();
-  let told = null, byKeys = false, pointer = "";
+  // The last line of the explanation of what opens items.
+  const OPENS = "Open these items in the gallery";
+  let told = null, byKeys = false, isHeld = false, pointer = "";
   document.addEventListener("keydown", (event) => { byKeys = true; if (event.key === "Escape") tip.hidden = true; }, true);
   // A browser also reports a move when the page moves under a pointer that rests.
   document.addEventListener("pointermove", (event) => {
@@ -165,17 +167,32 @@ const report = (() => {
     tip.style.left = `${left + window.scrollX}px`;
     tip.style.top = `${(isRight || isLeft ? middle : below ? row.bottom + gap : row.top - own.height - gap) + window.scrollY}px`;
   }
+  // A finger has no pointer that hovers: its tap explains, and the explanation holds the link until the next tap elsewhere.
+  document.addEventListener("pointerdown", (event) => {
+    if (isHeld && !tip.contains(event.target)) { isHeld = false; told = null; tip.hidden = true; }
+  }, true);
   function tell(node, lines) {
     const show = () => {
       const said = typeof lines === "function" ? lines() : lines;
       tip.replaceChildren(...said.filter(Boolean).map((line, place) => make(place || said.length === 1 ? "span" : "b", {}, line)));
+      isHeld = false;
+      tip.classList.remove("held");
       told = node;
       tip.hidden = false;
       place(node);
     };
-    const hide = () => { if (told === node) { told = null; tip.hidden = true; } };
+    const tap = (event) => {
+      if (event.pointerType !== "touch" || !node.hasAttribute("href")) return;
+      event.preventDefault();
+      show();
+      isHeld = true;
+      tip.classList.add("held");
+      tip.lastChild.replaceWith(make("a", { href: node.getAttribute("href") }, OPENS));
+      place(node);
+    };
+    const hide = () => { if (told === node && !isHeld) { told = null; tip.hidden = true; } };
     const leave = () => {
-      if (told !== node) return;
+      if (told !== node || isHeld) return;
       const focused = document.activeElement?.matches(":focus-visible") ? shows.get(document.activeElement) : null;
       if (focused) focused(); else hide();
     };
@@ -185,11 +202,12 @@ const report = (() => {
     node.addEventListener("pointermove", () => { if (!byKeys && told !== node) show(); });
     node.addEventListener("pointerleave", leave);
     node.addEventListener("blur", hide);
+    node.addEventListener("click", tap);
     return node;
   }
 
   // Hide what is said of a node that was drawn anew.
-  const settle = () => { if (told && !told.isConnected) { told = null; tip.hidden = true; } };
+  const settle = () => { if (told && !told.isConnected) { told = null; isHeld = false; tip.hidden = true; } };
 
   // A word with its meaning from the glossary: a dotted underline, and a sentence on hover and focus.
   function term(label, meaning = data.terms[label]) {
@@ -220,6 +238,6 @@ const report = (() => {
   const shared = (list, column) => { const all = unique(list.map((row) => row[column])); return all.length === 1 ? all[0] : null; };
 
   read();
-  return { data, $, visible, words, make, draw, rows, about, view, read, address, change, onChange, gallery, measure, measureOf, scoreWords,
+  return { data, $, visible, words, make, draw, rows, about, view, read, address, change, onChange, gallery, measure, measureOf, scoreWords, OPENS,
     isShown, here, askedUnder, order, number, interval, estimate, plural, breakable, whole, bare, unit, tell, settle, term, sentence, rove, unique, shared, narrow };
 })();

@@ -13,7 +13,7 @@ import polars as pl
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import PATHS
-from chexqa.contract.kinds import KINDS, LEVELS, kind_order
+from chexqa.contract.kinds import GRID_CELL, KINDS, LEVELS, kind_order
 from chexqa.eval.confidence.confidence_tables import ALL
 from chexqa.eval.design.weights import NOT_COMPARED
 from chexqa.eval.grounding import net_grounding
@@ -27,7 +27,7 @@ from chexqa.eval.tables.glossary import P_VALUES, PLAIN, TABLES, meaning
 from chexqa.eval.tables.grid import MACRO
 from chexqa.eval.tables.levels_and_stages import OVERALL
 from chexqa.eval.tables.model_pairs import GRID_SCORE
-from chexqa.eval.tables.numbers_markdown_latex import WIDE, words
+from chexqa.eval.tables.numbers_markdown_latex import WIDE, note, words
 from chexqa.eval.thresholds.fit import LEAST_OBSERVATIONS
 from chexqa.eval.thresholds.threshold_table import NOT_TOLD
 from chexqa.generators.interventions.altered_items import FLAG
@@ -66,6 +66,7 @@ def page_data(benchmark: Benchmark, frames: Frames, domains: Mapping[str, str]) 
         "paths": list(PATHS),
         "states": list(STATES),
         "kinds": kind_order(set(frames["kinds"]["kind"])),
+        "level_of": {name: kind.level or GRID_SCORE for name, kind in KINDS.items() if kind.level or name == GRID_CELL},
         "drawn_anew": [name for name, kind in KINDS.items() if kind.drawn_anew],
         "not_audited_flag": FLAG,
         "options": option_numbers(benchmark),
@@ -128,6 +129,7 @@ def _table(name: str, frame: pl.DataFrame) -> dict[str, Any]:
             [column, words(column), meaning(column, name), _form(column, frame[column])] for column in _columns(frame)
         ],
         "values": {column: _values(frame[column]) for column in frame.columns},
+        "note": " ".join(note(frame)),
     }
 
 

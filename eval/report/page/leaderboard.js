@@ -2,7 +2,7 @@
 // First screen: which model is best at what and how sure that is, the leaderboard, and the plot of where models stop seeing.
 const leaderboard = (() => {
   const { data, make, draw, rows, about, view, here, order, measure, number, estimate, interval, gallery, tell, term, words, unit, bare, shared } = report;
-  const WIDTH = 100, HEIGHT = 18;
+  const WIDTH = 100, HEIGHT = 18, USUAL = "most frequent answer";
 
   // A model's number: value, interval, chance, and the choice of items behind it. Null if the model was not asked.
   function entry(row, column, chance, choice, label, more = []) {
@@ -31,16 +31,16 @@ const leaderboard = (() => {
         return entry(row, score, chance, { model, protocol: view.protocol, ...(name === data.overall ? {} : { level: name }) },
           `${model}, ${name === data.overall ? "mean of levels" : name}`,
           row ? [`${number(row.items, "count")} items of ${unit(row.patients)}`, `Readable answers: ${number(row.answered)} %`,
-            view.score === "plain" ? `Guessing reaches ${number(row.chance)}, the most frequent answer ${number(row.prior)}` : `Guessing has 0, the most frequent answer ${number(row.prior_corrected)}`] : []);
+            view.score === "plain" ? `Guessing reaches ${number(row.chance)}` : "Guessing has 0", beyond(row, score, view.score === "plain" ? "prior" : "prior_corrected", USUAL)] : []);
       };
-      shown.push({ name, label: name === data.overall ? "mean" : name, meaning: meaning(name), of });
+      shown.push({ name, label: name === data.overall ? "mean" : name, meaning: meaning(name), of, usual: shared(rows("levels").filter((row) => here(row) && row.level === name), view.score === "plain" ? "prior" : "prior_corrected") });
     }
     const grid = new Map(rows("grid").filter((row) => here(row) && row.finding === data.macro).map((row) => [row.model, row]));
     if (grid.size) {
-      shown.push({ name: data.grid, label: "grid", meaning: `hit rate on the 8 x 8 grid, mean of findings: ${data.terms["hit rate"]}`, of: (model) => {
+      shown.push({ name: data.grid, label: "grid", usual: shared([...grid.values()], "most_frequent"), meaning: `hit rate on the 8 x 8 grid, mean of findings: ${data.terms["hit rate"]}`, of: (model) => {
         const row = grid.get(model);
         return entry(row, "hit_rate", row && row.chance, { model, protocol: view.protocol, kind: "grid_cell" }, `${model}, grid`,
-          row ? [`${number(row.items, "count")} items of ${unit(row.patients)}`, `Chance ${number(row.chance)}; the highest possible is ${number(row.ceiling)}`, `Other patients' cell reaches ${number(row.most_frequent)}`] : []);
+          row ? [`${number(row.items, "count")} items of ${unit(row.patients)}`, `Chance ${number(row.chance)}; the highest possible is ${number(row.ceiling)}`, beyond(row, "hit_rate", "most_frequent", "other patients' cell")] : []);
       } });
     }
     const grounding = new Map(rows("grounding").filter(here).map((row) => [row.model, row]));
@@ -62,6 +62,13 @@ const leaderboard = (() => {
       } });
     }
     return shown;
+  }
+
+  // How far a score is above or below an answer that needs no look at the radiograph.
+  function beyond(row, column, reference, name) {
+    const gap = view.answers === "answered" && column !== "hit_rate" || row[column] == null || row[reference] == null ? null : row[column] - row[reference];
+    const known = `${name[0].toUpperCase()}${name.slice(1)} has ${number(row[reference])}`;
+    return gap === null ? known : `${known}: the score is ${number(Math.abs(gap))} points ${gap < 0 ? "below" : "above"} it`;
   }
 
   // What net grounding rests on.
@@ -102,8 +109,16 @@ const leaderboard = (() => {
     if (one.value === null || one.value === undefined) return make("td", { class: "none", "data-label": column.label }, tell(make("button", { type: "button", class: "term", "aria-label": `${one.label}: ${one.missing}` }, "–"), [one.label, report.sentence(one.missing)]));
     const link = make("a", { href: gallery(one.choice), "data-mark": true, "aria-label": `${one.label}: ${estimate(one.row, one.column)}` },
       make("span", { class: "number" }, number(one.value)), bar(one, from));
-    tell(link, [`${one.label}`, `${number(one.value)} ${interval(one.low, one.high) || `(${one.missing})`}`, ...one.more, "Open these items in the gallery"]);
+    tell(link, [`${one.label}`, `${number(one.value)} ${interval(one.low, one.high) || `(${one.missing})`}`, ...one.more, report.OPENS]);
     return make("td", { class: "score", "data-label": column.label }, link);
+  }
+
+  // The row of the answer that is most frequent among other patients: what a model reaches that never looks.
+  function usualRow(shown, from, ...more) {
+    const meaning = `${data.terms.prior}; for the grid: ${data.terms["most frequent"]}`;
+    return make("tr", { class: "reference" }, make("td", { class: "rank" }), make("th", { scope: "row", class: "text" }, tell(make("button", { type: "button", class: "term", "aria-description": meaning }, USUAL), [USUAL, report.sentence(meaning)])), ...more[0],
+      ...shown.map((column) => (column.usual == null ? make("td", { class: "none", "data-label": column.label }, "–") :
+        make("td", { class: "score", "data-label": column.label }, make("span", { class: "plain" }, make("span", { class: "number" }, number(column.usual)), bar({ value: column.usual }, from(column)))))), ...more[1]);
   }
 
   function table() {
@@ -113,9 +128,12 @@ const leaderboard = (() => {
     const lettered = [...group.values()].some(Boolean);
     const sort = [...view.sort].find((one) => one.startsWith("leaderboard."));
     const [, by, direction] = sort ? sort.split(/^leaderboard\.(.*)\.(\w+)$/) : [];
-    const sorted = by ? [...models].sort((one, other) => compare(by, direction, one, other)) : models;
+    // The most frequent answer stands among the models by its score, as readers and baselines do.
+    const hasUsual = view.others === "with" && view.answers === "all" && ranking?.usual != null, after = models.findIndex((model) => (ranking?.of(model)?.value ?? -9) < ranking?.usual);
+    const listed = hasUsual ? [...models.slice(0, after < 0 ? models.length : after), USUAL, ...(after < 0 ? [] : models.slice(after))] : models;
+    const sorted = by ? [...listed].sort((one, other) => compare(by, direction, one, other)) : listed;
     function compare(name, way, one, other) {
-      const value = (model) => (name === "model" ? model : name === "domain" ? about(model).domain ?? "" : name === "cost" ? costs.get(model) : shown.find((column) => column.name === name)?.of(model)?.value);
+      const value = (model) => (model === USUAL && !["model", "domain"].includes(name) ? shown.find((column) => column.name === name)?.usual : name === "model" ? model : name === "domain" ? about(model).domain ?? "" : name === "cost" ? costs.get(model) : shown.find((column) => column.name === name)?.of(model)?.value);
       return tables.compare(value(one), value(other), way);
     }
     const rank = new Map();
@@ -126,12 +144,14 @@ const leaderboard = (() => {
       ...(lettered ? [["letters", "letters", `on the mean of levels, corrected for chance: ${data.terms.letters}`]] : []),
       ...(priced ? [["cost", "$/1000", data.terms["cost per 1000 usd"]]] : [])];
     const low = new Map(shown.map((column) => [column.name, Math.min(0, ...models.map((model) => column.of(model)?.low ?? column.of(model)?.value ?? 0))]));
+    const from = (column) => Math.max(low.get(column.name), column.least ?? -0.5);
     const body = sorted.map((model) => {
+      if (model === USUAL) return usualRow(shown, from, sorts ? [make("td", { class: "text domain" }, "no look")] : [], [lettered ? make("td", { class: "text letters" }) : null, priced ? make("td", { class: "cost" }) : null]);
       const who = about(model);
       return make("tr", { class: who.role, "data-model": model }, make("td", { class: "rank" }, String(rank.get(model) ?? "")),
         make("th", { scope: "row", class: "text", "data-rank": rank.get(model) ?? "" }, make("span", { class: "name", title: model }, ...report.breakable(model)), make("span", { class: "where" }, ` ${who.role === "model" ? who.domain ?? "" : who.role}`)),
         sorts ? make("td", { class: "text domain", "data-label": "domain" }, who.role === "model" ? who.domain ?? "–" : who.role) : null,
-        ...shown.map((column) => cell(column, model, Math.max(low.get(column.name), column.least ?? -0.5))),
+        ...shown.map((column) => cell(column, model, from(column))),
         lettered ? make("td", { class: "text letters", "data-label": "letters" }, group.get(`${data.overall} ${model}`) ?? "–") : null,
         priced ? make("td", { class: "cost", "data-label": "$/1000" }, costs.get(model) == null ? "" : number(costs.get(model), 2)) : null);
     });
@@ -199,8 +219,10 @@ const leaderboard = (() => {
   function show() {
     report.$("best").replaceChildren(best());
     report.$("board").replaceChildren(...board());
-    report.$("stops").replaceChildren(...plots.stops());
+    // An empty place has no width of its own, which the plot takes.
+    if (!report.$("stops").firstChild) report.$("stops").append(make("p"));
     fit();
+    report.$("stops").replaceChildren(...plots.stops());
     report.settle();
   }
 

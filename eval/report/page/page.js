@@ -131,7 +131,7 @@
         const rows = data.tables[name].rows;
         inner.append(make("h3", { class: "print-table" }, data.tables[name].caption));
         if (rows > PRINT_ROWS) inner.append(make("p", {}, `${rows.toLocaleString("en")} rows, too many to print: see tables/${name}.csv beside the page.`));
-        else inner.append(tables.element(name, true, true)[0]);
+        else inner.append(tables.element(name, true, true)[0], data.tables[name].note ? make("p", {}, data.tables[name].note) : "");
       }
     }
     for (const table of document.querySelectorAll("main table")) {

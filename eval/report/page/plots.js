@@ -23,7 +23,7 @@ const plots = (() => {
   function mark(name, lines, choice, ...shapes) {
     const attributes = { "data-mark": true, "aria-label": [name, ...lines].filter(Boolean).join(". "), class: "mark" };
     const node = choice ? draw("a", { ...attributes, href: gallery(choice) }, ...shapes) : draw("g", { ...attributes, role: "img" }, ...shapes);
-    return tell(node, [name, ...lines, choice ? "Open these items in the gallery" : null]);
+    return tell(node, [name, ...lines, choice ? report.OPENS : null]);
   }
   const svg = (width, height, name, ...children) =>
     rove(draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": name, style: `max-width: ${Math.round(width * 1.2)}px` }, ...children));
@@ -217,11 +217,25 @@ const plots = (() => {
     return make("div", { class: isSmall ? "panel small" : "panel" }, svg(width, height, title_, ...parts));
   }
 
+  // Heights that are at least ``gap`` apart, from ``least`` to ``most``, and otherwise near the given ones, which are sorted. Heights
+  // that push each other apart form a group, which lies around the mean of its wishes.
+  function apart(wishes, gap, least, most) {
+    const groups = [];
+    for (const wish of wishes) {
+      groups.push({ sum: wish, count: 1 });
+      const from = ({ sum, count }) => Math.min(Math.max(sum / count - (gap * (count - 1)) / 2, least), most - gap * (count - 1));
+      while (groups.length > 1 && from(groups.at(-1)) < from(groups.at(-2)) + gap * groups.at(-2).count) { const last = groups.pop(), before = groups.at(-1); before.sum += last.sum; before.count += last.count; }
+      for (const group of groups) group.from = from(group);
+    }
+    return groups.flatMap((group) => Array.from({ length: group.count }, (_, place) => group.from + gap * place));
+  }
+
   // Lines of models over a few places, with names at their ends that do not overlap.
   function slopes({ title: title_, places, lines, marks }) {
     ruler.font = `600 12px system-ui, "Segoe UI", "DejaVu Sans", sans-serif`;
     const longest = Math.max(0, ...[...lines.map((line) => line.label), ...marks.map(([, name]) => name)].map((name) => ruler.measureText(visible(name)).width));
-    const width = 414, height = 400, left = 30, right = Math.min(Math.max(longest + 30, 92), 190), top = 14, bottom = 44;
+    // As many units as the place has pixels, so that names are not made smaller with the plot.
+    const width = Math.min(Math.max(report.$("stops").clientWidth, 330), 440), height = Math.min(Math.max(0.95 * width, 330), 400), left = 30, right = Math.min(Math.max(longest + 62, 110), 0.54 * width), top = 14, bottom = 44;
     const x = (place) => left + ((width - left - right) * place) / Math.max(places.length - 1, 1), y = (share) => top + (height - top - bottom) * (1 - share);
     const parts = [];
     for (const share of [0, 0.25, 0.5, 0.75, 1]) parts.push(draw("line", { x1: left, x2: width - right, y1: y(share), y2: y(share), class: "grid" }), write(left - 6, y(share) + 4, axis(share, "share"), { class: "tick end" }));
@@ -233,17 +247,16 @@ const plots = (() => {
       ends.push({ name, points, at: y(points.at(-1)) });
     }
     for (const line of lines) ends.push({ line, name: line.label, points: line.points, at: y(line.points.at(-1)) });
-    ends.sort((one, other) => one.at - other.at);
-    const gap = Math.min(16, (height - top - bottom + 14) / Math.max(ends.length, 1));
-    ends.forEach((one, place) => { one.at = Math.max(one.at, place ? ends[place - 1].at + gap : top - 8); });
-    const over = ends.length ? ends.at(-1).at - (height - bottom + 6) : 0;
-    if (over > 0) for (let place = ends.length - 1; place >= 0; place -= 1) ends[place].at = Math.min(ends[place].at, height - bottom + 6 - gap * (ends.length - 1 - place));
+    // Lines that end at the same place have their names in the order of the stage before.
+    ends.sort((one, other) => one.at - other.at || (other.points.at(-2) ?? 0) - (one.points.at(-2) ?? 0));
+    const gap = Math.min(16, (height - top - 16) / Math.max(ends.length, 1)), spread = apart(ends.map((one) => one.at), gap, top - 8, height - 24);
+    ends.forEach((one, place) => { one.at = spread[place]; });
     for (const { line, name, points, at } of ends) {
-      const last = places.length - 1, leader = draw("path", { d: `M${x(last) + 5} ${y(points.at(-1))}L${x(last) + 16} ${at}`, class: "leader" });
-      const text = write(x(last) + 19, at + 4, fit(name, right - 24, 12, "600"), { class: line ? `name ${line.tone}` : "name guess" });
-      if (!line) { parts.push(leader, text); continue; }
+      const last = places.length - 1, leader = draw("path", { d: `M${x(last) + 6} ${y(points.at(-1))}L${x(last) + 27} ${at}h3`, class: "leader" });
+      const text = write(x(last) + 54, at + 4, fit(name, right - 56, 12, "600"), { class: line ? `name ${line.tone}` : "name guess" }), share = write(x(last) + 49, at + 4, axis(points.at(-1), "share"), { class: "tick end" });
+      if (!line) { parts.push(leader, share, text); continue; }
       parts.push(mark(line.label, line.lines, line.choice, draw("path", { d: path(line.points), class: `line ${line.role} ${line.tone}`, "data-model": line.label }), draw("path", { d: path(line.points), class: "hit-line" }),
-        ...line.points.map((share, place) => draw("path", { d: SHAPES[line.role], transform: `translate(${x(place)} ${y(share)}) scale(.7)`, class: `point ${line.role} ${line.tone}` })), leader, text));
+        ...line.points.map((share, place) => draw("path", { d: SHAPES[line.role], transform: `translate(${x(place)} ${y(share)}) scale(.7)`, class: `point ${line.role} ${line.tone}` })), leader, share, text));
     }
     return make("div", { class: "panel" }, svg(width, height, title_, ...parts));
   }

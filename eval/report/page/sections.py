@@ -83,8 +83,9 @@ OUTLINE = (
         "Which models differ",
         "Which differences are significant?",
         "Paired tests on the same patients. Models with a common letter do not differ significantly (5 %, Holm's "
-        "correction for the family of tests named in advance); all tests outside the family are exploratory. Models "
-        "are called alike if the 90 % interval of their difference lies within the margin, with the same correction.",
+        "correction for all tests of a family: one of pairs of models, named in advance, and one of pairs with a "
+        "reader); all other tests are exploratory. Models are called alike if the 90 % interval of their difference "
+        "lies within the margin, with the same correction.",
         (),
         (
             "decided",
@@ -104,8 +105,9 @@ OUTLINE = (
         "Two models side by side",
         "Choose two models: where does one see more, and which items does only one have right?",
         "Differences are on the same items of the same patients. Levels are corrected for chance. Under the "
-        "report's first protocol, levels are tested in one family of tests named in advance. Tests under other "
-        "protocols, and tests of the grid, are exploratory and not corrected. Kinds and findings have intervals but no "
+        "report's first protocol, levels are tested with Holm's correction: pairs of models in a family named in "
+        "advance, pairs with a reader in another family. Tests under other protocols, and tests of the grid, are "
+        "exploratory and not corrected. Kinds and findings have intervals but no "
         "tests.",
         (),
         ("differences",),

@@ -139,7 +139,7 @@ const tables = (() => {
         show();
       } }), " all columns") : null;
       const hint = make("p", { class: "pale small sideways", hidden: true }, "More columns to the right: the table scrolls sideways →");
-      inner.replaceChildren(make("div", { class: "tools" }, make("span", { class: "pale small" }, `${made.said ? `${made.said}; ` : ""}${plural(count, "row")}; copy as `), copy("CSV"), copy("Markdown"), copy("LaTeX"), full, status), hint, bare(name, made.lines),
+      inner.replaceChildren(make("div", { class: "tools" }, make("span", { class: "pale small" }, `${made.said ? `${made.said}; ` : ""}${plural(count, "row")}; copy as `), copy("CSV"), copy("Markdown"), copy("LaTeX"), full, status), hint, bare(name, made.lines), table.note ? make("p", { class: "pale small" }, table.note) : "",
         make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": table.caption }, shown),
         !all && count > A_SCREEN ? make("button", { type: "button", class: "more", onclick: () => { all = true; show(); } }, `show all ${count.toLocaleString("en")} rows`) : "");
       hint.hidden = shown.scrollWidth <= shown.parentElement.clientWidth + 1;

@@ -61,7 +61,7 @@ const views = (() => {
       const own = list.filter((row) => row.kind === kind), of = byModel(own), corrected = column.startsWith("corrected");
       return dots({ title: words(kind), ...scale(list, column, 0, 1), rows: models.map((model) => line(model, of.get(model), column, { kind }, of.get(model) ? [guesses(of.get(model), corrected)] : [])), marks: [[corrected ? 0 : shared(own, "chance"), "chance"]] });
     });
-    return [figure(`${capital(kindWords())} of each kind of question, %.${noForm()}${otherwise(list, column)}`, ...panels), picker(), findings(), confusion()];
+    return [figure(`${capital(kindWords())} of each kind of question, %.${noForm()}${otherwise(list, column)}`, ...panels), hardest(), picker(), findings(), confusion()];
   }
 
   // Kinds have no score that is corrected for chance among answered questions; their accuracy is shown instead.
@@ -86,6 +86,24 @@ const views = (() => {
   function picker() {
     return make("p", { class: "picker" }, make("label", {}, "The plots below show ", make("select", { "aria-label": "model of the plots below", onchange: (event) => report.change({ model: event.target.value }) },
       ...order().map((model) => make("option", { value: model, selected: model === picked() }, model)))));
+  }
+
+  // Findings of each level from the hardest to the easiest, by the mean of all models.
+  function hardest() {
+    const column = kindMeasure(), asked = rows("finding_kinds").filter((row) => here(row) && row[column] !== null && data.level_of[row.kind]);
+    const models = unique(asked.map((row) => row.model)).filter((model) => about(model).role === "model"), list = asked.filter((row) => !models.length || models.includes(row.model));
+    const mean = (of) => of.reduce((sum, value) => sum + value, 0) / of.length;
+    const panels = [...data.levels, data.grid].map((level) => {
+      const own = list.filter((row) => data.level_of[row.kind] === level);
+      const ranked = unique(own.map((row) => row.finding)).map((finding) => {
+        const found = own.filter((row) => row.finding === finding), each = unique(found.map((row) => row.model)).map((model) => [model, mean(found.filter((row) => row.model === model).map((row) => row[column]))]).sort((one, other) => one[1] - other[1]);
+        const [[worst, low], [best, high]] = [each[0], each.at(-1)], one = found.filter((row) => row.model === worst);
+        return { label: words(finding), value: mean(each.map(([, value]) => value)), low, high, between: each.length > 1 ? `(models from ${number(low)} to ${number(high)})` : "", choice: { protocol: view.protocol, finding, ...(level === data.grid ? { kind: "grid_cell" } : { level }), models: "all_wrong" },
+          lines: [each.length > 1 ? `Lowest: ${worst}; highest: ${best}` : "", `n = ${number(one.reduce((sum, row) => sum + row.items, 0), "count")} items of ${unit(Math.max(...one.map((row) => row.patients)))}`, "Its link has the items that no model has right"] };
+      }).sort((one, other) => one.value - other.value);
+      return ranked.length > 1 ? dots({ title: level, rows: ranked, from: Math.min(0, ...ranked.map((row) => row.low)), marks: [[column.startsWith("corrected") ? 0 : null, "chance"]] }) : null;
+    }).filter(Boolean);
+    return panels.length ? figure(`Findings from the hardest to the easiest at each level: ${kindWords()}, %, mean over the kinds of the level and over ${report.plural(Math.max(models.length, 1), models.length ? "model" : "baseline")}.${noForm()} The line reaches from the lowest to the highest model; it is no interval, and the order is not tested.`, ...panels) : null;
   }
 
   function findings() {
