@@ -291,7 +291,7 @@ async def _attempt(
         async with asyncio.timeout(timeout_s):
             response = await call()
     except TimeoutError:
-        raise TransientError(f"no complete reply within {timeout_s:g} s", "timeout") from None
+        raise TransientError(f"no complete reply within {timeout_s:g} s (the limit is --timeout)", "timeout") from None
     except Exception as error:  # any error of a provider's code becomes the state of this turn
         sent = failures.of(error, load_litellm)
         verdict = judge(sent, hide)

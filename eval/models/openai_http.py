@@ -140,7 +140,19 @@ async def _post(address: str, key: str, body: list[bytes]) -> tuple[Any, bool]:
     try:
         return json.loads(data), response.headers.get(FALLBACKS, "0").strip() not in ("", "0")
     except (ValueError, RecursionError):
-        raise SendError(f"malformed reply: not JSON but '{one_line(data)}'", "malformed") from None
+        raise SendError(f"malformed reply: {_not_json(data)}", "malformed") from None
+
+
+def _not_json(data: bytes) -> str:
+    """Return what a body is that is not JSON, in a few words."""
+    start = data[:200].lstrip().lower()
+    if not start:
+        return "an empty body"
+    if start.startswith((b"<!doctype html", b"<html")):
+        return f"not JSON but an HTML page, perhaps from a proxy or a login: '{one_line(data)}'"
+    if start.startswith(b"data:"):
+        return f"not JSON but a stream, which was not asked for: '{one_line(data)}'"
+    return f"not JSON but '{one_line(data)}'"
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:

@@ -162,7 +162,15 @@ FAILED = {
     "null": (Reply(body=b"null"), "malformed reply: no choices"),
     "choices of null": (Reply(body=b'{"choices": [null]}'), "malformed reply: no choices"),
     "nested without end": (Reply(body=b"[ " * 100_000), "malformed reply: not JSON but '[ [ ["),
-    "a page": (Reply(body=b"<html>\nwelcome"), "malformed reply: not JSON but '<html> welcome'"),
+    "a page": (
+        Reply(body=b"<html>\nwelcome"),
+        "malformed reply: not JSON but an HTML page, perhaps from a proxy or a login: '<html> welcome'",
+    ),
+    "nothing": (Reply(body=b""), "malformed reply: an empty body"),
+    "a stream": (
+        Reply(body=b'data: {"choices": []}\n\n'),
+        "malformed reply: not JSON but a stream, which was not asked for: 'data: ",
+    ),
     "a page with 502": (Reply(status=502, body=b"<h1>bad gateway"), "HTTP 502: <h1>bad gateway"),
     "nothing with 503": (Reply(status=503, body=b""), "HTTP 503 with an empty reply"),
     "an error in JSON": (Reply(status=400, body=b'{"error": {"message": "too wide"}}'), "HTTP 400: too wide"),
