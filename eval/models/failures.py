@@ -117,6 +117,8 @@ def of_status(status: int, headers: Mapping[str, str], data: bytes) -> SendError
     said = said.get("message") or said.get("detail") if isinstance(said, dict) else said
     text = " ".join(said.split()) if isinstance(said, str) else one_line(data)
     text = f"HTTP {status}: {text}" if text else f"HTTP {status} with an empty reply"
+    if 300 <= status < 400 and (place := headers.get("Location")):
+        text += f" (it leads to {one_line(place.encode(errors='replace'))}, where nothing is sent; check the address)"
     return SendError(text, kind_of(status), status, headers, data[:BODY_CHARACTERS].decode(errors="replace"))
 
 

@@ -239,7 +239,9 @@ def filled(litellm: Any, response: Any, answer: Any) -> Any:
         finish, refusal = choice.get("finish_reason"), message.get("refusal")
         name = answer.get("model")
     except (TypeError, KeyError, IndexError, AttributeError):
-        raise SendError("malformed reply: no choices", "malformed") from None
+        error = answer.get("error") if isinstance(answer, dict) else None
+        said = f" but an error: {one_line(json.dumps(error).encode())}" if error else ""
+        raise SendError(f"malformed reply: no choices{said}", "malformed") from None
     if isinstance(content, list):
         content = "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
     if not (content is None or isinstance(content, str)):

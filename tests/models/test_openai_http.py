@@ -162,6 +162,10 @@ FAILED = {
     "null": (Reply(body=b"null"), "malformed reply: no choices"),
     "choices of null": (Reply(body=b'{"choices": [null]}'), "malformed reply: no choices"),
     "nested without end": (Reply(body=b"[ " * 100_000), "malformed reply: not JSON but '[ [ ["),
+    "an error with 200": (
+        Reply(body=b'{"error": {"message": "overloaded"}}'),
+        'malformed reply: no choices but an error: {"message": "overloaded"}',
+    ),
     "a page": (
         Reply(body=b"<html>\nwelcome"),
         "malformed reply: not JSON but an HTML page, perhaps from a proxy or a login: '<html> welcome'",
@@ -254,7 +258,8 @@ def test_a_provider_that_is_not_there_is_called_that_too(bench: Benchmark, monke
 def test_a_redirect_is_not_followed(bench: Benchmark, serve: Serve) -> None:
     other = serve(lambda request: Reply("Answer: 1"))
     server = serve(lambda request: Reply(status=307, headers={"Location": f"{other.url}/chat/completions"}, body=b""))
-    assert (ask(bench, served(server)).error or "").startswith("HTTP 307")
+    error = ask(bench, served(server)).error or ""
+    assert error.startswith(f"HTTP 307 with an empty reply (it leads to {other.url}/chat/completions, where nothing is")
     assert other.requests == []
 
 

@@ -786,11 +786,23 @@ def test_a_folder_without_sheets(dealt: Dealt, tmp_path: Path) -> None:
         dealt.take(tmp_path / "back")
 
 
+def test_a_column_that_counts_the_rows_is_no_answer(dealt: Dealt, rows: Rows, tmp_path: Path) -> None:
+    rows[0][layout.VERDICT] = "accept"
+    path = as_csv(rows, tmp_path / "back.csv")
+    with path.open(newline="") as file:
+        head, *rest = csv.reader(file)
+    for first in (0, 1):
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows([["", *head], *([str(number), *row] for number, row in enumerate(rest, first))])
+        done = dealt.take(path)
+        assert (done.problems, len(done.verdicts)) == ([], 1)
+
+
 def test_a_csv_of_something_else(dealt: Dealt, tmp_path: Path) -> None:
     path = tmp_path / "prices.csv"
     path.write_text("a,b\n1,2\n")
     (line,) = dealt.take(path).problems
-    assert "has no tab with a column 'id'" in line
+    assert "has no tab with a column 'id'; a csv file holds one tab: save the tab with the rows" in line
     path.write_bytes(b"id,checksum\n" + b'"' + b"x" * 200_000)
     (line,) = dealt.take(path).problems
     assert "cannot be read as csv" in line

@@ -34,6 +34,9 @@ from chexqa.review.columns import (
 # Titles are in the first row, unless a reviewer added rows above it.
 TITLE_ROWS = 20
 MAX_SAID = 1_000  # characters that are kept of a reader's answer to a question on the first tab
+# What to do with a file without rows: a workbook, and a csv file.
+_SHEET = "send a sheet that chexqa wrote"
+_CSV = "a csv file holds one tab: save the tab with the rows, or send the whole workbook as xlsx"
 _CHECKSUM = re.compile(r"k-[0-9a-f]{16}")
 _READ = (".xlsx", ".csv", ".ods", ".tsv")
 _PAGES = (read_page.ENDING,)
@@ -142,9 +145,8 @@ def read_files(files: Mapping[Path, Path | None]) -> Returned:
             and path.suffix.lower() not in _PAGES
             and not any(problem.file == str(path) for problem in returned.problems)
         ):
-            returned.problems.append(
-                Problem(str(path), "", None, "has no tab with a column 'id'; send a sheet that chexqa wrote")
-            )
+            what = _CSV if path.suffix.lower() == ".csv" else _SHEET
+            returned.problems.append(Problem(str(path), "", None, f"has no tab with a column 'id'; {what}"))
     return returned
 
 
@@ -170,6 +172,8 @@ def _read_sheet(file: str, sheet: SheetCells, returned: Returned) -> None:
         if number <= TITLE_ROWS and (ID in titles or {KEY_ID, OPTIMAL} <= set(titles)):
             # Sorting a tab together with its titles may have put rows above them.
             bad = _remarked(file, sheet, number, titles, returned)
+            if _is_index(titles, [values for _, values in sheet.rows[place + 1 :]]):
+                titles[0] = "row"
             above = [entry for entry in sheet.rows[:place] if any(_CHECKSUM.fullmatch(cell) for cell in entry[1])]
             for row, values in (*above, *sheet.rows[place + 1 :]):
                 if row in bad:
@@ -187,6 +191,14 @@ def _read_sheet(file: str, sheet: SheetCells, returned: Returned) -> None:
     if lost is not None:
         text = "the titles of the tab are missing; copy its first row from the exported sheet"
         returned.problems.append(Problem(file, sheet.name, lost, text))
+
+
+def _is_index(titles: Sequence[str], rows: Sequence[tuple[str, ...]]) -> bool:
+    """Return True if the first column has no title and counts the rows, as pandas and R write it; it is no answer."""
+    if titles[0] or not rows:
+        return False
+    counted = sorted(row[0] for row in rows)
+    return any(counted == sorted(map(str, range(first, first + len(rows)))) for first in (0, 1))
 
 
 def _remarked(file: str, sheet: SheetCells, head: int, titles: Sequence[str], returned: Returned) -> set[int]:
