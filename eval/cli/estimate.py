@@ -65,7 +65,8 @@ _PATH = click.Path(path_type=Path)
               help="Assume that each question is asked twice: as it is, and as 'eval --stress' asks it.")  # fmt: skip
 @click.option("--blind", is_flag=True, help="Assume that no pictures are sent.")
 @click.option("--condition", "interventions", multiple=True, metavar="C,C",
-              help="Assume that altered pictures are asked about, as by 'eval --condition'; repeatable.")  # fmt: skip
+              help="Assume that altered pictures are asked about, as by 'eval --condition'; may be "
+              "repeated.")  # fmt: skip
 @click.option("--overlay-only", is_flag=True, help="Assume that pictures show only outlines and marks, on plain grey.")
 @click.option("--rotate", "rotations", default=1, show_default=True, type=_TIMES, metavar="N",
               help="Assume that each conversation is asked N times, once for each of N orders of the "
@@ -369,7 +370,7 @@ def _show_power(
     "--exclude",
     multiple=True,
     metavar="TEXT",
-    help="A rule on what the study excludes, in words; repeatable.",
+    help="A rule on what the study excludes, in words; may be repeated.",
 )
 @click.option("-o", "--out", required=True, metavar="FILE.json", type=_PATH, help="New file for the plan.")
 def plan(

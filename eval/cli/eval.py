@@ -52,7 +52,7 @@ _NO_KEY = "Or ask the baselines, which need neither key nor server: --models bas
               help="Registered models (see 'chexqa models'), or ids in the form that --model-id takes.")  # fmt: skip
 @other_model
 @click.option("--python", "callables", multiple=True, metavar="FILE.py:NAME",
-              help="A Python function or class that answers questions (docs/own-models.md); repeatable.")  # fmt: skip
+              help="A Python function or class as a model (docs/own-models.md); may be repeated.")  # fmt: skip
 @click.option("--devices", metavar="D,D",
               help="Devices for --python and transformers/…: GPU numbers, or cpu. 0,1 starts two processes with one "
                    "GPU each; 0+1,2+3 starts two processes with two GPUs each.")  # fmt: skip
@@ -69,7 +69,7 @@ _NO_KEY = "Or ask the baselines, which need neither key nor server: --models bas
               help="Frame of the model's coordinates (unit and order of the numbers), such as thousand-yxyx; replaces "
               "the model's setting.")  # fmt: skip
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
-              help="Another argument of the request as JSON (null removes the argument); repeatable.")  # fmt: skip
+              help="Another argument of the request as JSON (null removes it); may be repeated.")  # fmt: skip
 @click.option("--protocol", default="end_to_end", show_default=True, metavar="|".join(protocols.PROTOCOLS),
               shell_complete=completion.protocol, help="What a model sees of its earlier answers.")  # fmt: skip
 @click.option("--prompt", metavar="plain|reason|bank:NAME", callback=params.prompt,

@@ -42,7 +42,8 @@ NEEDS: dict[str, str] = {
     "second_reader": "another reader's masks (--second-masks DIR)",
     "grid": _GRID,
     "cells": _GRID,
-    "pointing": "present cases that are asked for detection and for the grid (chexqa generate, without --recipe)",
+    "pointing": "cases with the finding that are asked for detection and for the grid (chexqa generate, without "
+    "--recipe)",
     "thresholds": "questions on outlines with one error (chexqa generate --recipe jnd)",
     "places": _PLACES,
     "place_frames": _PLACES,

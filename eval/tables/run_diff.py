@@ -121,7 +121,8 @@ def _predicted(path: Path, folder: Path | None, other: Run | None) -> Run:
         bench = find_benchmark(other)
     else:
         raise InputError(
-            f"{path}: comparing predictions needs the benchmark with its key; give its folder with --benchmark DIR."
+            f"{path}: to compare predictions, chexqa needs the benchmark with its key; give the benchmark's folder "
+            "with --benchmark DIR."
         )
     found = predictions.read_predictions(path, bench)
     if len(found) > 1:

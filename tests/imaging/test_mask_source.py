@@ -41,7 +41,9 @@ def test_a_mask_of_another_size_and_the_same_proportions_covers_the_same_place(t
 
 def test_a_square_mask_needs_the_stretched_frame_and_is_stretched_back(tmp_path: Path) -> None:
     path = png(tmp_path / "m.png", disc((512, 512), 0.3, 0.6, 0.2))
-    with pytest.raises(InputError, match=r"512 x 512 px and its image 200 x 120 px; .* or set mask_frame to stretched"):
+    with pytest.raises(
+        InputError, match=r"512 x 512 px and its image 200 x 120 px; .* or set mask_frame to 'stretched'"
+    ):
         mask_source.read(path, IMAGE, "the mask")
     found = mask_source.read(path, IMAGE, "the mask", "stretched")
     assert np.mean(found != disc(IMAGE, 0.3, 0.6, 0.2)) < 0.01

@@ -88,4 +88,4 @@ def test_without_the_key_nothing_is_graded(
     with pytest.raises(ValueError, match="--no-key"):
         task["process_results"](doc, ["Answer: 1"])
     code, _, err = cli("export", tiny_benchmark, "--format", "lmms-eval", "--split-key", "-o", tmp_path / "x")
-    assert (code, "leave out --split-key" in err) == (2, True)
+    assert (code, "leave --split-key out" in err) == (2, True)

@@ -87,7 +87,7 @@ def test_a_benchmark_without_them_is_the_same_in_all_else(made: Path, job: Gener
 def test_the_same_seed_gives_the_same_bytes_in_python_too(made: Path) -> None:
     chexqa.generate(made / "phantoms", made / "again", recipes="chexpercept", seed=5, interventions=True)
     assert (made / "again" / benchmark.ABOUT).read_bytes() == (made / "bench" / benchmark.ABOUT).read_bytes()
-    for given, said in (({"fill": "mean"}, "only together with"), ({"interventions": True, "fill": "men"}, "'mean'")):
+    for given, said in (({"fill": "mean"}, "only with"), ({"interventions": True, "fill": "men"}, "'mean'")):
         with pytest.raises(InputError, match=said):
             chexqa.generate(made / "phantoms", made / "never", **given)
 

@@ -145,7 +145,7 @@ def test_a_review_s_blind_answers_correct_the_accuracy(bench: Benchmark, tmp_pat
 
 
 def test_what_was_chosen_or_is_unsettled_corrects_nothing(bench: Benchmark, tmp_path: Path, handmade: Any) -> None:
-    with pytest.raises(InputError, match="record the probability"):
+    with pytest.raises(InputError, match="record how likely each case was to be drawn"):
         reviewed.load(review(bench, tmp_path / "chosen", 6, drawn=False), bench)
     with pytest.raises(InputError, match="12 of 60 items have no settled answer"):
         reviewed.load(review(bench, tmp_path / "open", 12, readers=("anna", "ben")), bench)

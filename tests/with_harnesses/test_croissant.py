@@ -79,4 +79,4 @@ def test_the_folder_of_a_benchmark_is_described_in_place(tiny_benchmark: Path, t
     for row, item in zip(rows, bench.items, strict=True):
         assert [path.decode() for path in row["items/pictures"]] == [one.image for one in item.alone_images]
     code, _, err = cli(*command, tmp_path / "croissant.json")
-    assert (code, "name files by relative paths" in err) == (2, True)
+    assert (code, "by relative paths" in err) == (2, True)

@@ -18,7 +18,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("-o", "--out", type=_PATH, metavar="FILE", help="The new workbook for the reviewer.")
 @click.option("--reviewer", metavar="NAME", help="Name of the reviewer; needed with -o.")
 @click.option("--returned", multiple=True, type=_PATH, metavar="FILE|DIR",
-              help="A filled workbook, or a folder of filled workbooks; repeatable.")  # fmt: skip
+              help="A filled workbook, or a folder of filled workbooks; may be repeated.")  # fmt: skip
 def wordings(bench: Path, out: Path | None, reviewer: str | None, returned: tuple[Path, ...]) -> None:
     """Write a sheet of further wordings of BENCH's questions, or read the filled sheet.
 
