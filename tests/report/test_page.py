@@ -671,6 +671,12 @@ def test_a_threshold_outside_the_tested_depths_stands_on_its_side(page: Any) -> 
     assert parse_qs(anna["href"].partition("#")[2])["kind"] == ["revision_expansion", "revision_contraction"]
 
 
+def test_models_are_shown_first_where_a_reader_or_a_baseline_is_better(page: Any) -> None:
+    assert page.evaluate("report.order()[0]") == "baseline/oracle"
+    assert page.evaluate("comparing.pair()") == ["good", "fair"], "the reader is better than fair"
+    assert page.evaluate("views.picked()") == "good"
+
+
 def test_two_models_are_compared_on_the_same_items(page: Any, report: Path) -> None:
     unfold(page, "compare")
     page.select_option("#compare select[aria-label='model A']", HOSTILE)

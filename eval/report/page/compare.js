@@ -8,7 +8,7 @@ const comparing = (() => {
   function pair() {
     const models = order();
     const a = models.includes(view.a) ? view.a : models.find((model) => model !== view.b && about(model).role === "model") ?? models[0];
-    const b = models.includes(view.b) && view.b !== a ? view.b : models.find((model) => model !== a && about(model).role !== "baseline") ?? models.find((model) => model !== a);
+    const b = models.includes(view.b) && view.b !== a ? view.b : ["model", "reader", "baseline"].map((role) => models.find((model) => model !== a && about(model).role === role)).find(Boolean);
     return [a, b];
   }
 
@@ -65,7 +65,7 @@ const comparing = (() => {
       { protocol: view.protocol, ...choice[name], ...(one.dimension === "all" ? {} : { [one.dimension]: one.group }) }]) }));
     const links = make("ul", { class: "counts" }, ...GROUPS.map(([name, label]) => make("li", {}, make("a", { href: gallery({ protocol: view.protocol, ...choice[name] }) }, `${plural(whole[name], "item")} ${{ both: "that both have right", only_a: `that only ${a} has right`, only_b: `that only ${b} has right`, neither: "that neither has right" }[name]}`))),
       make("li", {}, make("a", { href: gallery({ protocol: view.protocol, models: "all_right" }) }, `${plural(whole.every, "item")} that every model has right`)));
-    return make("figure", {}, make("figcaption", {}, "Items by the models that have them right; a click opens these items in the gallery."), links, key(GROUPS.map(([, label, tone]) => [label, tone])), make("div", { class: "panels" }, ...[["all items and each level", bars("all", "level")], ["each kind", bars("kind")], ["each finding", bars("finding")]].filter(([, own]) => own.length).map(([title, own]) => stacks({ title, rows: own, isWide: false }))));
+    return make("figure", {}, make("figcaption", {}, `Items by the models that have them right; a click opens these items in the gallery.${rows("finding_kinds").some((row) => here(row) && row.finding === data.not_compared) ? ` Levels count all their items here, also those on ${data.not_compared}, which the scores of levels leave out.` : ""}`), links, key(GROUPS.map(([, label, tone]) => [label, tone])), make("div", { class: "panels" }, ...[["all items and each level", bars("all", "level")], ["each kind", bars("kind")], ["each finding", bars("finding")]].filter(([, own]) => own.length).map(([title, own]) => stacks({ title, rows: own, isWide: false }))));
   }
 
   return { show, pair };

@@ -94,10 +94,10 @@ const plots = (() => {
   function heat({ title: title_, rows: down, columns: across, cell, side = report.narrow.matches ? 28 : 32, widest = report.narrow.matches ? 150 : 210, isWide = true }) {
     ruler.font = `400 12px system-ui, "Segoe UI", "DejaVu Sans", sans-serif`;
     const label = Math.min(Math.max(report.narrow.matches ? 116 : LABEL, ...down.map((one) => ruler.measureText(words(one)).width + 14)), widest);
-    const heads = across.map((one) => fit(words(one), 190, 11)), long = heads.map((one) => ruler.measureText(one).width), top = 34 + 0.62 * Math.max(...long);
+    const heads = across.map((one) => fit(words(one), 190, 11)), long = heads.map((one) => ruler.measureText(one).width), isShort = Math.max(...long) < side - 8, top = isShort ? 40 : 34 + 0.62 * Math.max(...long);
     const width = Math.max(label + side * across.length + 8, ...long.map((one, x) => label + side * (x + 0.5) + 0.79 * one + 6)), height = top + 22 * down.length + 4;
     const parts = [title(title_, width)];
-    heads.forEach((one, x) => parts.push(write(0, 0, one, { class: "tick", transform: `translate(${label + side * (x + 0.5)} ${top - 6}) rotate(-38)` })));
+    heads.forEach((one, x) => parts.push(write(0, 0, one, { class: isShort ? "tick middle" : "tick", transform: `translate(${label + side * (x + 0.5)} ${top - 6})${isShort ? "" : " rotate(-38)"}` })));
     down.forEach((row, y) => {
       parts.push(write(label - 6, top + 22 * y + 15, fit(words(row), label - 10), { class: "end" }));
       across.forEach((column, x) => {
@@ -136,12 +136,12 @@ const plots = (() => {
     const places = points.map((one) => ({ ...one, at: [x(one.x.value), y(one.y.value)] }));
     const lines = places.flatMap(({ at: [h, v], x: { low, high }, y: { low: least, high: most } }) => [known(low) ? [x(low), v - 1, x(high), v + 1] : null, known(least) ? [h - 1, y(most), h + 1, y(least)] : null]).filter(Boolean);
     taken.push(...places.map(({ at: [h, v] }) => [h - 8, v - 8, h + 8, v + 8]));
-    for (const one of places) {
+    const names = besides(places, isNarrow ? 130 : 190, [left, top, right, bottom], taken, lines);
+    for (const [number_, one] of places.entries()) {
       const [h, v] = one.at, [shape, look] = VERDICTS[one.verdict] ?? VERDICTS.undecided;
       const cross = [known(one.x.low) ? draw("line", { x1: x(one.x.low), x2: x(one.x.high), y1: v, y2: v, class: `whisker ${one.role}` }) : null, known(one.y.low) ? draw("line", { x1: h, x2: h, y1: y(one.y.low), y2: y(one.y.high), class: `whisker ${one.role}` }) : null].filter(Boolean);
-      const label = besides(one.label, one.at, isNarrow ? 130 : 190, [left, top, right, bottom], taken, lines);
       parts.push(mark(`${one.label}: ${up.name} ${number(one.y.value)} ${interval(one.y.low, one.y.high)}, ${across.name} ${number(one.x.value)} ${interval(one.x.low, one.x.high)}`.trim(), one.lines, one.choice,
-        draw("circle", { cx: h, cy: v, r: 10, class: "hit" }), ...cross, draw("path", { d: shape, transform: `translate(${h} ${v})`, class: `point ${one.role} ${look}` }), ...label));
+        draw("circle", { cx: h, cy: v, r: 10, class: "hit" }), ...cross, draw("path", { d: shape, transform: `translate(${h} ${v})`, class: `point ${one.role} ${look}` }), ...names[number_]));
     }
     const shown = Object.entries(VERDICTS).filter(([name]) => points.some((one) => one.verdict === name));
     const legend = make("ul", { class: "key" }, ...shown.map(([name, [shape, look]]) => make("li", {}, draw("svg", { viewBox: "-7 -7 14 14", class: "patch", "aria-hidden": "true" }, draw("path", { d: shape, class: `point ${look}` })), name)));
@@ -149,25 +149,45 @@ const plots = (() => {
   }
   const known = (value) => value !== null && value !== undefined;
   const meet = (one, other) => one[0] < other[2] && other[0] < one[2] && one[1] < other[3] && other[1] < one[3];
-  // A name beside a place of a plot, at most ``room`` wide and with a line to the place if it is far away. It lies inside the box
-  // [left, top, right, bottom], off all boxes of ``taken``, to which it is added, and where few boxes of ``lines`` run.
-  function besides(text, [h, v], room, [left, top, right, bottom], taken, lines = []) {
+  // Names beside places of a plot, from the best of a few orders in which they are placed. ``places``: label and at ([x, y]).
+  // A name is at most ``room`` wide and has a line to its place if it is far away. It lies inside the box [left, top, right,
+  // bottom], off all boxes of ``taken``, and where few boxes of ``lines`` run.
+  function besides(places, room, frame, taken, lines = []) {
+    const found = [0, 1].flatMap((axis) => [1, -1].map((sign) => {
+      const order = [...places.keys()].sort((one, other) => sign * (places[one].at[axis] - places[other].at[axis]));
+      const filled = [...taken], crossed = [...lines], nodes = [];
+      let cost = 0;
+      for (const place of order) {
+        const [own, least] = beside(places[place].label, places[place].at, room, frame, filled, crossed);
+        nodes[place] = own;
+        cost += least;
+      }
+      return { cost, nodes };
+    }));
+    return found.reduce((best, one) => (one.cost < best.cost ? one : best)).nodes;
+  }
+  // One name and its cost. Its box and its line are added to ``taken`` and ``lines``.
+  function beside(text, [h, v], room, [left, top, right, bottom], taken, lines) {
     const name = fit(text, room), wide = ruler.measureText(name).width + 4;
-    let best = null, least = Infinity;
-    for (let away = 9; away < 260; away = away * 1.25 + 3) {
+    const nearest = (box) => [Math.min(Math.max(h, box[0]), box[2]), Math.min(Math.max(v, box[1]), box[3])];
+    const along = ([x, y]) => Array.from({ length: Math.max(Math.floor(Math.hypot(x - h, y - v) / 5), 1) }, (_, step, count = Math.hypot(x - h, y - v) / 5) => [h + ((x - h) * step) / count, v + ((y - v) * step) / count]).map(([x, y]) => [x - 1, y - 1, x + 1, y + 1]);
+    let best = null, least = 1e5;
+    for (let away = 9; away < Math.min(least, 400); away = away * 1.2 + 2) {
       for (let turn = 0; turn < 16; turn += 1) {
         const across = Math.cos((Math.PI * turn) / 8), start = h + away * across - (wide * (1 - across)) / 2, from = v + away * Math.sin((Math.PI * turn) / 8) - 8;
         const box = [start, from, start + wide, from + 16];
         if (start < left || box[2] > right || from < top || box[3] > bottom || taken.some((one) => meet(one, box))) continue;
-        const cost = away + 12 * lines.filter((one) => meet(one, box)).length + (turn ? 4 : 0);
+        // A line to the name that crosses another name or mark costs more than one that crosses an interval.
+        const cost = away + 10 * lines.filter((one) => meet(one, box)).length + 30 * along(nearest(box)).slice(2).filter((step) => taken.some((one) => meet(one, step))).length + (turn ? 4 : 0);
         if (cost < least) [best, least] = [box, cost];
       }
-      if (least < away) break;
     }
-    if (!best) return [];
+    if (!best) return [[], least];
+    const end = nearest(best);
     taken.push(best);
-    const end = [Math.min(Math.max(h, best[0]), best[2]), Math.min(Math.max(v, best[1]), best[3])], isFar = Math.hypot(end[0] - h, end[1] - v) > 12;
-    return [isFar ? draw("line", { x1: h, y1: v, x2: end[0], y2: end[1], class: "leader" }) : null, write(best[0] + 2, best[3] - 4, name, { class: "name" })];
+    lines.push(...along(end));
+    const isFar = Math.hypot(end[0] - h, end[1] - v) > 12;
+    return [[isFar ? draw("line", { x1: h, y1: v, x2: end[0], y2: end[1], class: "leader" }) : null, write(best[0] + 2, best[3] - 4, name, { class: "name" })], least];
   }
 
   // Bars of parts that make up a whole. ``rows``: label and parts [value, name, tone, choice].
@@ -235,7 +255,7 @@ const plots = (() => {
     ruler.font = `600 12px system-ui, "Segoe UI", "DejaVu Sans", sans-serif`;
     const longest = Math.max(0, ...[...lines.map((line) => line.label), ...marks.map(([, name]) => name)].map((name) => ruler.measureText(visible(name)).width));
     // As many units as the place has pixels, so that names are not made smaller with the plot.
-    const width = Math.min(Math.max(report.$("stops").clientWidth, 330), 440), height = Math.min(Math.max(0.95 * width, 330), 400), left = 30, right = Math.min(Math.max(longest + 62, 110), 0.54 * width), top = 14, bottom = 44;
+    const width = Math.min(Math.max(report.$("stops").clientWidth, 330), 440), height = Math.min(Math.max(0.95 * width, 330), 400), left = 30, right = Math.min(Math.max(longest + 62, 110), 0.51 * width), top = 14, bottom = 44;
     const x = (place) => left + ((width - left - right) * place) / Math.max(places.length - 1, 1), y = (share) => top + (height - top - bottom) * (1 - share);
     const parts = [];
     for (const share of [0, 0.25, 0.5, 0.75, 1]) parts.push(draw("line", { x1: left, x2: width - right, y1: y(share), y2: y(share), class: "grid" }), write(left - 6, y(share) + 4, axis(share, "share"), { class: "tick end" }));

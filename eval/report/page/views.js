@@ -8,7 +8,8 @@ const views = (() => {
 
   const shown = (name) => rows(name).filter((row) => here(row) && (!("model" in row) || isShown(row.model)));
   const byModel = (list) => new Map(list.map((row) => [row.model, row]));
-  const picked = () => (view.model && order().includes(view.model) ? view.model : order()[0]);
+  // The model of the plots that show one: the chosen one, otherwise the best model.
+  const picked = () => (view.model && order().includes(view.model) ? view.model : order().find((model) => about(model).role === "model") ?? order()[0]);
 
   // A row of a plot for a model: its number, its explanation and the items that its mark opens.
   function line(model, row, column, choice, more = [], form = "share") {
@@ -179,14 +180,18 @@ const views = (() => {
   function grounding() {
     const list = shown("grounding").filter((row) => row.net_grounding !== null), of = byModel(list), models = order().filter((model) => of.has(model));
     if (!models.length) return [];
-    const verdicts = unique(models.map((model) => of.get(model).looks)).filter(Boolean).map((verdict) => `${capital(verdict)}: ${models.filter((model) => of.get(model).looks === verdict).join(", ")}.`);
+    const verdicts = unique(models.map((model) => of.get(model).looks)).filter(Boolean).map((verdict) => {
+      const own = models.filter((model) => of.get(model).looks === verdict);
+      return [`${capital(verdict)} (${own.length}): `, ...own.flatMap((model, place) => [place ? ", " : "", report.whole(model)]), ". "];
+    });
     const told = (model) => [`Audited cases: ${number(of.get(model).audited, "count")}; ${of.get(model).looks}`], choice = { condition: "target" };
     const ends = (row, column) => ({ value: row[column], low: row[`${column}_low`], high: row[`${column}_high`] });
     const points = models.map((model) => of.get(model)).filter((row) => row.accuracy !== null).map((row) => ({ label: row.model, role: about(row.model).role, verdict: row.looks, x: ends(row, "accuracy"), y: ends(row, "net_grounding"), lines: told(row.model), choice: { protocol: view.protocol, model: row.model, ...choice } }));
+    const least = Math.max(0, Math.floor(4 * Math.min(...points.map(({ x }) => x.low ?? x.value)) - 1e-9) / 4);
     const panels = [["net_grounding", "net grounding, points", -0.5], ["right_and_grounded", "right and grounded, %", 0]].map(([column, title, from]) =>
       dots({ title, from, rows: models.map((model) => line(model, of.get(model), column, choice, told(model))), marks: [[column === "net_grounding" ? 0 : null, "does not look"]] }));
-    return [verdicts.length ? make("p", {}, verdicts.join(" ")) : null, figure("Accuracy of detection against net grounding, with 95 % intervals: a model may be right without looking at the lesion.",
-      plots.plane({ title: "accuracy and net grounding", points, across: { name: "detection right, %", ...scale(list, "accuracy", 0, 1) }, up: { name: "net grounding, points", ...scale(list, "net_grounding", -0.25, 1) }, marks: [[0, "does not look"]] }), ...panels)];
+    return [verdicts.length ? make("p", {}, ...verdicts.flat()) : null, figure("Accuracy of detection against net grounding, with 95 % intervals: a model may be right without looking at the lesion.",
+      plots.plane({ title: "accuracy and net grounding", points, across: { name: "detection right, %", from: least, to: 1 }, up: { name: "net grounding, points", ...scale(list, "net_grounding", -0.25, 1) }, marks: [[0, "does not look"]] }), ...panels)];
   }
 
   // The curves of one table, a panel for each model and estimate of its confidence.
@@ -247,9 +252,10 @@ const views = (() => {
     for (let power = least; power <= most; power += 1) parts.push(plots.write(x(10 ** power), height - 22, `$${10 ** power}`, { class: "tick middle" }));
     const dots = known.map((row) => ({ row, value: overall.get(row.model)[column] })).sort((a, b) => b.value - a.value).map((dot) => ({ ...dot, left: x(dot.row.cost_per_1000_usd), top: y(dot.value) }));
     const taken = dots.map(({ left, top }) => [left - 6, top - 6, left + 6, top + 6]);
-    for (const { row, value, left, top } of dots) {
+    const names = plots.besides(dots.map(({ row, left, top }) => ({ label: row.model, at: [left, top] })), 122, [44, 8, width, height - 40], taken);
+    for (const [place, { row, value, left, top }] of dots.entries()) {
       parts.push(plots.mark(`${row.model}: ${number(value)} % for $${number(row.cost_per_1000_usd, 2)}`, [`$${number(row.cost_usd, 2)} for ${number(row.asked, "count")} questions`], { protocol: view.protocol, model: row.model },
-        report.draw("circle", { cx: left, cy: top, r: 5, class: "point" }), ...plots.besides(row.model, [left, top], 122, [44, 8, width, height - 40], taken)));
+        report.draw("circle", { cx: left, cy: top, r: 5, class: "point" }), ...names[place]));
     }
     const unpriced = shown("costs").filter((row) => report.about(row.model).role === "model" && !(row.cost_per_1000_usd > 0)).map((row) => row.model);
     return figure(`Mean of levels (${report.scoreWords()}), %, against dollars for 1,000 questions (each step to the right costs ten times as much).${unpriced.length ? ` Not drawn, because no price is known or it is 0: ${unpriced.join(", ")}.` : ""}`, make("div", { class: "panel wide" }, plots.svg(width, height, "score against price", ...parts)));
