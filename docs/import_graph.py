@@ -8,6 +8,7 @@ sizes of packages and the picture.
 from __future__ import annotations
 
 import ast
+import functools
 import tomllib
 from collections import Counter
 from html import escape
@@ -41,6 +42,7 @@ def module_files() -> dict[str, Path]:
     return files
 
 
+@functools.cache
 def imported(path: Path) -> set[str]:
     """Return all names that a module imports, also inside functions; imports for type checkers only are left out."""
     names: set[str] = set()

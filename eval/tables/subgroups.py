@@ -7,6 +7,8 @@ The cases of each finding are divided separately, so that no third consists main
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 from scipy import sparse
@@ -43,6 +45,10 @@ DIMENSIONS: dict[str, tuple[str, ...]] = {
     "lesion size": THIRDS,
     "edit depth": THIRDS,
 }
+SCHEMA: dict[str, Any] = {
+    **dict.fromkeys([*WHO, "dimension", "group", "score"], pl.String), "patients": pl.UInt32, "items": pl.UInt32,
+    **{f"{name}{end}": pl.Float64 for name in ("value", "gap") for end in ("", "_low", "_high")},
+}  # fmt: skip
 _CASE = ["case_id", "finding"]
 # Number of models kept in memory at once: sums by group, finding, kind and cluster are a report's largest arrays.
 _AT_ONCE = 3
@@ -124,6 +130,8 @@ def _dimension(study: ScoredSample, rows: pl.DataFrame, name: str) -> pl.DataFra
     if known["group"].n_unique() == 1:  # a single group has nothing to compare with
         known = known.clear()
     known = _large(known)
+    if not known.height:
+        return pl.DataFrame(schema=SCHEMA)
     to = [*WHO, "group", "score", "kind"]
     scored = Groups(study.sample, strata(known.filter(pl.col("scored")), to), [*to, STRATUM])
     by_stratum = corrected(scored.sums(RIGHT), scored.sums(CHANCE), scored.sums(WEIGHT))
@@ -141,10 +149,8 @@ def _dimension(study: ScoredSample, rows: pl.DataFrame, name: str) -> pl.DataFra
         gaps = beside(groups, {"gap": _gaps(cells.keys, right, whole, groups)})
     keyed = [*WHO, "group", "score"]
     table = beside(groups, {"value": values}).join(gaps, on=keyed, how="left", maintain_order="left")
-    return table.join(facts, on=keyed, how="left", maintain_order="left").select(
-        *WHO, pl.lit(name).alias("dimension"), "group", "score", "patients", "items", "value", "value_low",
-        "value_high", "gap", "gap_low", "gap_high",
-    )  # fmt: skip
+    joined = table.join(facts, on=keyed, how="left", maintain_order="left")
+    return joined.with_columns(pl.lit(name).alias("dimension")).select(list(SCHEMA))
 
 
 def _large(rows: pl.DataFrame) -> pl.DataFrame:

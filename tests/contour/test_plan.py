@@ -140,7 +140,7 @@ def test_plans_of_real_lesions_keep_every_promise(real_data: Path) -> None:
 def roomy_plans() -> tuple[Drawn, ...]:
     """Many plans of lobed lesions in small pictures: room for everything, so that one sees how often it is drawn."""
     found = []
-    for seed in range(120):
+    for seed in range(80):
         rng = np.random.default_rng(seed)
         optimal = np.zeros((256, 256), bool)
         for _ in range(3):
@@ -148,7 +148,7 @@ def roomy_plans() -> tuple[Drawn, ...]:
         drawn = plans.draw(f"roomy {seed}", optimal, np.ones_like(optimal), seed)
         if isinstance(drawn, Drawn):
             found.append(drawn)
-    assert len(found) > 110
+    assert len(found) > 73
     return tuple(found)
 
 

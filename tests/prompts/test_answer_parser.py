@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rest_long import rest_long
 from stored_replies import FILES, READINGS, replies
 
 from chexqa import question_banks
@@ -662,13 +663,13 @@ def test_any_text_is_read_as_options_of_the_item_or_not_at_all(reply: str) -> No
 
 @pytest.mark.parametrize(
     "piece",
-    [
+    rest_long([
         "<think>", "</think>", "answer is ", "Answer: ", "final ", " ", "\n", "\\boxed{", "\\boxed{1} ", "~~", "[",
         "1, ", "Answer: 1 (a), ", "Answer: 1. a, ", "1 (medial), ", ", the (", "Answer: 1 ((((and ", '{"a":', '[{"a":',
         "{", '{"answer": 1}', "- [x] 1\n", "Answer: 1\n", "the answer is 1 and 2 are clear ", "answer\n", "cell: 1\n",
         "\\st{", "> ", "if the answer is 1, ", "\ufdfa", "the the ", "&amp;", "<answer>1", "no pleural effusion ",
         "1 is clear, ",
-    ],
+    ], keep=12),
 )  # fmt: skip
 def test_a_megabyte_of_hostile_text_is_read_in_a_moment(piece: str) -> None:
     started = time.process_time()
