@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import ssl
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -207,7 +208,15 @@ def kind_of(status: int) -> Failure | None:
 
 
 def no_connection(address: str, error: OSError) -> str:
-    """Return the sentence for a server that could not be reached."""
+    """Return the sentence for a server that could not be reached, or with which no TLS connection could be made."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"no connection to {address}: its certificate is not trusted ({error.verify_message}); set the environment "
+            "variable SSL_CERT_FILE to a file with its authority's certificate"
+        )
+    if isinstance(error, ssl.SSLError):
+        reason = (error.reason or str(error)).replace("_", " ").lower()
+        return f"no connection to {address}: no TLS connection ({reason}); is it a server of http://, not https://?"
     # Errors of name resolution have numbers that are not in errno.
     if error.errno is None or error.errno not in errno.errorcode:
         return f"no connection to {address}: {error.strerror or error}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import ssl
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
-from chexqa.eval.models import client, openai_http, registry
+from chexqa.eval.models import client, failures, openai_http, registry
 from chexqa.eval.models.client import Client
 from chexqa.eval.models.rate_limit import RetryPolicy
 from chexqa.eval.models.registry import Model
@@ -239,6 +240,19 @@ def test_a_server_that_is_not_there_is_called_that_with_its_address_and_no_statu
         gone = served(server)
     reply = ask(bench, gone)
     assert reply.error == f"no connection to {server.url}: connection refused (attempts: 1)"
+
+
+def test_a_server_without_tls_and_a_certificate_that_is_not_trusted_are_named(bench: Benchmark, serve: Serve) -> None:
+    address = serve(lambda request: Reply("Answer: 1")).url.replace("http://", "https://")
+    error = ask(bench, registry.adhoc("Org/Model", address)).error or ""
+    assert error.startswith(f"no connection to {address}: no TLS connection (")
+    assert "is it a server of http://, not https://?" in error
+    refused = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    refused.verify_message = "self-signed certificate"
+    told = failures.no_connection("https://host/v1", refused)
+    assert (
+        "its certificate is not trusted (self-signed certificate); set the environment variable SSL_CERT_FILE" in told
+    )
 
 
 def test_a_host_that_is_not_known_is_named(bench: Benchmark) -> None:
