@@ -16,13 +16,17 @@ from which a patient's answers are made. ``chexqa.eval.scoring.intervals`` compu
   its score is the mean of sensitivity + specificity - 1. Level 2 has one kind of question with four options. Level 3 is
   the mean of four kinds of question with four options.
 
-A separate table shows the coverage for another number: the correlation between the answers to two questions, with two
-cases per patient (``chexqa.eval.scoring.associations``).
+Two separate tables have other columns:
+
+* few differ: the difference of two models, of which the second has all answers of the first but a few. The columns are
+  the mean number of patients with another answer, and the rows are the cases :data:`FEW`.
+* one by one: the correlation between the answers to two questions, with two cases per patient
+  (``chexqa.eval.scoring.associations``).
 
 Run it with `python benchmarks/coverage/run.py [DRAWS [NAME]] [--docs]`. DRAWS is the number of simulated studies;
 10,000 take about twenty minutes, and another quarter of an hour for the correlations, which are computed one by one.
-NAME makes only one table, such as `composite`; the table of correlations has the name `one by one`. ``--docs`` also
-writes the tables into docs/intervals.md.
+NAME makes only one table, such as `composite` or `few differ`. ``--docs`` also writes the tables into
+docs/intervals.md.
 """
 
 from __future__ import annotations
@@ -53,6 +57,8 @@ Floats = npt.NDArray[np.floating]
 # Function that simulates a score. Its arguments are the random generator, the number of draws, the number of patients,
 # the probability p and the correlation rho. It returns an estimate for each draw, and the true value.
 Simulation = Callable[[np.random.Generator, int, int, float, float], tuple[Estimates, float]]
+# Function that simulates a difference. The last argument is the mean number of patients with another answer.
+FewDiffer = Callable[[np.random.Generator, int, int, float], tuple[Estimates, float]]
 
 
 def sums(values: Floats, first: int = 0, patients: int | None = None) -> Sums:
@@ -159,6 +165,92 @@ def composite(random: np.random.Generator, draws: int, patients: int, p: float, 
     return _mean([_mean(coarse, draws), level(1, 0.25), level(4, 0.25)], draws), p
 
 
+def _nested(first: list[Floats], second: list[Floats], asked: int, chance: float = 0.0) -> Estimates:
+    """Return the differences of two models' means over findings, each of which has its own patients.
+
+    ``first`` and ``second`` have the right answers ``(draws, patients)`` of each finding; ``asked`` is the number of
+    answers of each patient.
+    """
+    draws, size = len(first[0]), sum(right.shape[1] for right in first)
+    means = []
+    for model in (first, second):
+        starts = np.cumsum([0, *(right.shape[1] for right in model)])
+        whole = [np.full(right.shape, float(asked)) for right in model]
+        parts = [corrected(*(sums(values, start, size) for values in (right, chance * every, every)))
+                 for right, every, start in zip(model, whole, starts[:-1], strict=True)]  # fmt: skip
+        means.append(_mean(parts, draws))
+    return means[0].join(means[1]).combine(contrasts(2 * draws, [(one, draws + one) for one in range(draws)]))
+
+
+def few_lost(items: int, whole: bool = False) -> FewDiffer:
+    """Return a function that simulates two models, the second of which has a few answers wrong besides those of the
+    first.
+
+    Each patient has ``items`` answers, half of which the first model has right. With ``whole``, the answers of a
+    patient are all right or all wrong.
+    """
+
+    def draw(random: np.random.Generator, draws: int, patients: int, few: float) -> tuple[Estimates, float]:
+        each = 1 if whole else items
+        right = random.random((draws, patients, each)) < 0.5
+        kept = right & (random.random(right.shape) >= 2 * few / (patients * each))
+        first, second = (items / each * values.sum(axis=2, dtype=float) for values in (right, kept))
+        return _nested([first], [second], items), few / (patients * each)
+
+    return draw
+
+
+def few_lost_in_one_finding(random: np.random.Generator, draws: int, patients: int, few: float
+                            ) -> tuple[Estimates, float]:  # fmt: skip
+    """Simulate two models that differ in one of seven findings: the smallest, with ten patients or a 31st of all."""
+    small = max(10, patients // 31)
+    sizes = [small, *[(patients - small) // 6] * 6]
+    right = [(random.random((draws, size)) < 0.8).astype(float) for size in sizes]
+    kept = right[0] * (random.random(right[0].shape) >= few / (0.8 * small))
+    return _nested(right, [kept, *right[1:]], 1), few / small / FINDINGS
+
+
+def few_lost_by_constants(random: np.random.Generator, draws: int, patients: int, few: float
+                          ) -> tuple[Estimates, float]:  # fmt: skip
+    """Simulate a model that always says yes, and another one that says no to a few patients with a finding.
+
+    Seven findings have as many patients with the finding as without it; the score is sensitivity + specificity - 1.
+    """
+    size = patients // (2 * FINDINGS)
+    right = [np.full((draws, size), float(keyed_yes)) for keyed_yes in [1, 0] * FINDINGS]
+    kept = right[0] * (random.random(right[0].shape) >= few / size)
+    return _nested(right, [kept, *right[1:]], 1, 0.5), few / size / FINDINGS
+
+
+FEW: dict[str, FewDiffer] = {
+    "share, one answer a patient": few_lost(1),
+    "share, four answers a patient": few_lost(4),
+    "share, four answers a patient, all alike": few_lost(4, whole=True),
+    "mean of findings, all in a small one": few_lost_in_one_finding,
+    "sensitivity + specificity - 1, always yes": few_lost_by_constants,
+}
+FEW_DIFFER = "few differ"
+MEANS = (0.5, 1.5, 2.9, 4.6)
+
+
+def few_differ(draws: int) -> dict[str, list[str]]:
+    """Return the lines of the table on models with few different answers, keyed by the table's title."""
+    heads = ["patients", "score", *(f"{mean} differ" for mean in MEANS)]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for patients in (30, 100, 300, 1000):
+        for place, (name, simulation) in enumerate(FEW.items()):
+            if patients < OF_COMPOSITES[1] and "share" not in name:
+                continue
+            cells = []
+            for few in MEANS:
+                random = np.random.default_rng([patients, place, round(10 * few)])
+                cells.append(_coverage(partial(simulation, random, patients=patients, few=few), draws))
+            shown = " | ".join(f"{100 * held:.1f} ({100 * width:.1f})" for held, width in cells)
+            lines.append(f"| {patients} | {name} | {shown} |")
+            print(lines[-1], flush=True)
+    return {"Difference, few differ": lines}
+
+
 def correlated(random: np.random.Generator, patients: int, share_right: tuple[float, float], rho: float
                ) -> tuple[float, float, float]:  # fmt: skip
     """Simulate one study; return the true correlation of the answers to two questions, and the interval's two ends.
@@ -228,16 +320,19 @@ SIMULATIONS: dict[str, Simulation] = {
 
 
 def coverage(simulation: Simulation, draws: int, patients: int, p: float, rho: float) -> tuple[float, float]:
-    """Simulate ``draws`` studies; return the fraction of 95 % intervals that contain the true value, and the mean
-    width.
+    """Simulate ``draws`` studies; return the coverage and the mean width of the intervals (:func:`_coverage`)."""
+    random = np.random.default_rng([patients, round(100 * p), round(100 * rho)])
+    return _coverage(partial(simulation, random, patients=patients, p=p, rho=rho), draws)
+
+
+def _coverage(simulation: Callable[..., tuple[Estimates, float]], draws: int) -> tuple[float, float]:
+    """Return the fraction of 95 % intervals that contain the true value, and the mean width.
 
     Studies without an interval are left out. Both numbers are NaN if no study has an interval.
     """
-    random = np.random.default_rng([patients, round(100 * p), round(100 * rho)])
     held, width, known = 0.0, 0.0, 0
     for start in range(0, draws, AT_ONCE):
-        count = min(AT_ONCE, draws - start)
-        numbers, truth = simulation(random, count, patients, p, rho)
+        numbers, truth = simulation(draws=min(AT_ONCE, draws - start))
         low, high = numbers.interval()
         held += float(((low <= truth + 1e-12) & (truth <= high + 1e-12)).sum())
         width += float(np.nansum(high - low))
@@ -269,6 +364,8 @@ def write(name: str, lines: list[str], draws: int) -> None:
 
 def main(draws: int, docs: bool, only: str | None) -> None:
     made = {name.capitalize(): table(name, draws) for name in SIMULATIONS if only in (None, name)}
+    if only in (None, FEW_DIFFER):
+        made |= few_differ(draws)
     if only in (None, ONE_BY_ONE):
         made |= one_by_one(draws)
     for name, lines in made.items() if docs else ():

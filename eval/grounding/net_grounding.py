@@ -26,7 +26,7 @@ from chexqa.generators.interventions import altered_items
 LEAST = 0.10  # net grounding from which a model counts as using the lesion
 # A finding counts in the mean from this many audited patients on. The next number holds if no finding has as many.
 LEAST_PATIENTS = (10, 2)
-NOT_SHOWN_PATIENTS = 52  # with fewer patients the interval reaches 10 points even if no answer ever changes
+NOT_SHOWN_PATIENTS = 28  # with fewer patients the interval reaches 10 points even if no answer ever changes
 USES, NOT_SHOWN, UNDECIDED = "uses the lesion", "not shown to use it", "undecided"
 _SAME = (*WHO, "repeat", "rotation", "item_id")
 

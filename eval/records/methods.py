@@ -163,8 +163,7 @@ def _statistics(clusters: str) -> str:
     return (
         f"Intervals are {100 * CONFIDENCE:.0f} % intervals over {clusters}. Intervals of shares, and of means of "
         "shares, are Wilson's, on the number of answers divided by the design effect, with a t quantile. Intervals of "
-        f"differences combine the lower and upper half-widths of both intervals, with the correlation of both scores "
-        f"over {clusters}. "
+        f"differences are t intervals over {clusters}, with two more {clusters} that differ, one in each direction. "
         f"Numbers from fewer than {LEAST_CLUSTERS} {clusters} have no interval. Scores are corrected for chance as "
         "sum(a - c) / sum(1 - c), with accuracy a and chance c of each item, and averaged over the kinds "
         "of a level. Cardiomegaly has no semantic items and is left out of comparisons of levels. "

@@ -8,9 +8,11 @@ A score is a ratio of sums over clusters (patients), or a weighted sum of these 
 - Sum of shares with positive weights (means of kinds, levels and findings; scores corrected for chance): Wilson's
   interval on the scale from all wrong to all right, with the variance of the sum over patients.
 - Mean of values that are not answers (overlaps, contrasts): a t interval; for values from 0 to 1, Wilson's interval.
-- Difference: the squared half-widths of both scores are added, with the scores' correlation over patients (method of
-  variance estimates recovery, Zou and Donner 2008). A correlation that makes the interval narrower is first multiplied
-  by P / (P + 1) for P patients, so that the interval of two models with equal answers has a width above 0.
+- Difference: a t interval of the difference over patients, as if two more patients had been seen, one with a difference
+  in each direction (for one answer a patient and one share: Bonett and Price 2012). Each of these two differences has a
+  weight and a size. The weight is that of an answer of the ten patients whose answers weigh most. The squared size, in
+  answers, is the mean of two values: the mean square of the patients' differences, weighted by the number of patients
+  that differ, and the mean square of the patients' numbers of answers, with weight 1.
 
 0/0 is NaN (null in tables). A score from fewer than :data:`LEAST_CLUSTERS` clusters has no interval.
 ``docs/intervals.md`` shows how often the intervals contain the true value.
@@ -33,8 +35,10 @@ from chexqa.stats import TAIL, wilson
 CLUSTER = "cluster"
 LEAST_CLUSTERS = 10
 LEAST_EFFECT = 0.7
-# Weight of the largest design effect, in answers; weight of independence, in clusters.
+# Weight of the largest design effect, in answers; weight of the largest difference of a cluster, in clusters.
 PRIOR_ANSWERS, PRIOR_CLUSTERS = 1.0, 1.0
+# Clusters with a difference that are added to each difference.
+ADDED = 2
 Floats = npt.NDArray[np.floating]
 Ints = npt.NDArray[np.integer]
 
@@ -80,14 +84,15 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class Makeup:
-    """Terms ``(M,)`` of Wilson's intervals of M scores; a score is ``best - scale * (share of wrong answers)``.
+    """Terms ``(M,)`` of the intervals of M scores; a sum of shares is ``best - scale * (share of wrong answers)``.
 
-    - ``best``: the score if all answers are right; NaN for a score that is not made of shares.
-    - ``scale``: the distance from ``best`` to the score if all answers are wrong.
-    - ``variance``, ``least``: the variance of the score over clusters, and the smallest value to use for it.
+    - ``best``: the largest possible score; NaN for a score that is not made of shares.
+    - ``scale``: the distance from ``best`` to the smallest possible score.
+    - ``variance``: the variance of the score over clusters.
+    - ``least``: the smallest value to use for this variance; NaN for a score without Wilson's interval.
     - ``rarer``: the number of right or of wrong answers in each share, the smaller of the two; summed over the shares.
     - ``alike``: the largest possible variance of the score (all answers of a cluster are alike), divided by p (1 - p);
-      p is the share of right answers.
+      p is the share of right answers. The shares count as independent here.
     - ``alike_squares``: the square of each share's part of ``alike``, divided by the share's degrees of freedom; summed
       over the shares.
     """
@@ -100,56 +105,71 @@ class Makeup:
     alike: Floats
     alike_squares: Floats
 
-    @staticmethod
-    def none(count: int) -> Makeup:
-        """Return terms of NaN for ``count`` scores that are not computed from shares."""
-        return Makeup(*np.full((len(fields(Makeup)), count), np.nan))
-
-    def times(self, factors: Floats) -> Makeup:
-        """Multiply the terms of each score by the score's factor (above 0), and return the result."""
-        return self.sum(sparse.csr_matrix(sparse.diags(factors)), self.variance * factors**2)
-
     def sum(self, weights: sparse.csr_matrix, variance: Floats) -> Makeup:
         """Return the terms of C weighted sums of the scores; these sums have the given variances ``(C,)``."""
-        count, first, square, fourth = (partial(_weighted, weights, power=power) for power in (0, 1, 2, 4))
+        down = (abs(weights) - weights) / 2
+        least = np.where(_by_row(weights, weights.data < 0) > 0, np.nan, _weighted(weights, self.least, 2))
         return Makeup(
-            first(self.best), first(self.scale), variance, square(self.least), count(self.rarer), square(self.alike),
-            fourth(self.alike_squares),
+            _weighted(weights, self.best) + _weighted(down, self.scale), _weighted(abs(weights), self.scale), variance,
+            least, _weighted(weights, self.rarer, 0), _weighted(weights, self.alike, 2),
+            _weighted(weights, self.alike_squares, 4),
         )  # fmt: skip
 
-    def distances(self, value: Floats, members: sparse.csr_matrix) -> tuple[Floats, Floats]:
+    def freedom(self, members: sparse.csr_matrix) -> Floats:
+        """Return Satterthwaite's degrees of freedom, at most the number of clusters minus 1."""
+        freedom: Floats = np.fmin(np.diff(members.indptr) - 1, _ratio(self.alike**2, self.alike_squares))
+        return freedom
+
+    def of_shares(self, value: Floats, members: sparse.csr_matrix) -> tuple[Floats, Floats]:
         """Return the half-widths, downwards and upwards, of Wilson's intervals on the effective numbers of answers."""
         share = np.clip(1 - _ratio(self.best - value, self.scale), 0, 1)
         usual = _ratio(np.maximum(self.variance, self.least), share * (1 - share) * self.scale**2)
         together = _ratio(_row_sums(members, 2), self.scale**2)
         size = _ratio(self.rarer + PRIOR_ANSWERS, np.nan_to_num(usual) * self.rarer + together * PRIOR_ANSWERS)
-        freedom = np.fmin(np.diff(members.indptr) - 1, _ratio(self.alike**2, self.alike_squares))
-        low, high = wilson(share, size, quantile=_quantile(freedom))
+        low, high = wilson(share, size, quantile=_quantile(self.freedom(members)))
         return (share - low) * self.scale, (high - share) * self.scale
+
+    def of_differences(
+        self, value: Floats, influence: sparse.csr_matrix, members: sparse.csr_matrix, answers: sparse.csr_matrix
+    ) -> tuple[Floats, Floats]:
+        """Return the half-widths, downwards and upwards, of t intervals with :data:`ADDED` more clusters.
+
+        Scores that are not answers (``answers`` is empty) have plain t intervals. No end lies beyond the largest or
+        smallest possible score.
+        """
+        weight = _divided(members, answers)
+        in_answers = _divided(influence, weight)
+        square, largest = _row_sums(in_answers, 2), _mean_square(answers)
+        differ = np.nan_to_num(_ratio(square**2, _row_sums(in_answers, 4)))
+        typical = (square + largest * PRIOR_CLUSTERS) / (differ + PRIOR_CLUSTERS)
+        added = ADDED * np.nan_to_num(typical * _mean_square(_heaviest(weight)))
+        clusters = np.diff(members.indptr)
+        fewer = np.where(np.diff(answers.indptr) > 0, clusters / (clusters + ADDED), 1)
+        half = _quantile(self.freedom(members)) * np.sqrt(self.variance + added) * fewer
+        return np.fmin(half, value - self.best + self.scale), np.fmin(half, self.best - value)
 
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """Estimates of M scores, with the half-widths of their intervals and their correlations over P clusters (patients).
+    """Estimates of M scores, with the half-widths of their intervals and the contributions of P clusters (patients).
 
     - ``value (M,)``: the scores; NaN for a score that cannot be computed.
-    - ``low_parts, high_parts (M, P)``: the half-widths, downwards and upwards, divided over the clusters. The squares
-      in a row sum to the squared half-width, and two rows have the correlation of the two scores.
-    - ``low_fixed, high_fixed (M,)``: squared half-widths of components without variation (shares of 0 or 1).
-    - ``low_alone, high_alone (M,)``: squared half-widths of the scores if their components were independent.
-    - ``members (M, P)``: change of a score if all answers of a cluster turn from wrong to right; 0 without answers.
+    - ``below, above (M,)``: the half-widths, downwards and upwards.
+    - ``influence (M, P)``: each cluster's contribution to the deviation of a score. The squares in a row sum to the
+      variance of the score, and the products of two rows to the covariance of the two scores.
+    - ``members (M, P)``: change of a score if all answers of a cluster turn from wrong to right; 0 without answers. In
+      a difference, only the answers of one side turn: of the side with the larger change.
+    - ``answers (M, P)``: the number of these answers; empty for scores that are not made of answers.
     - ``fewest (M,)``: number of clusters of the score's smallest component.
-    - ``makeup``: the terms of Wilson's intervals.
+    - ``makeup``: the terms of the intervals.
     """
 
     value: Floats
-    low_parts: sparse.csr_matrix
-    high_parts: sparse.csr_matrix
-    low_fixed: Floats
-    high_fixed: Floats
-    low_alone: Floats
-    high_alone: Floats
+    below: Floats
+    above: Floats
+    influence: sparse.csr_matrix
     members: sparse.csr_matrix
+    answers: sparse.csr_matrix
     fewest: Ints
     makeup: Makeup
 
@@ -166,52 +186,22 @@ class Estimates:
         """
         weights = sparse.csr_matrix(matrix)
         weights.eliminate_zeros()
-        size = abs(weights)
         used = [weights.indices[a:b] for a, b in zip(weights.indptr[:-1], weights.indptr[1:], strict=True)]
         value = np.where([not len(entry) for entry in used], np.nan, _weighted(weights, self.value))
-        members = sparse.csr_matrix(size @ self.members)
-        members.eliminate_zeros()
         fewest = np.array([self.fewest[entry].min() if len(entry) else 0 for entry in used], np.int64)
-        influence = weights @ self._influence()
-        made = self.makeup.sum(size, _row_sums(influence, 2))
-        positive = np.isfinite(made.scale) & (_by_row(weights, weights.data < 0) == 0)
-        if positive.all():
-            return _estimates(value, *made.distances(value, members), influence, members, fewest, made)
-        up, down = (size + weights) / 2, (size - weights) / 2
-
-        def squares(own: Floats, other: Floats) -> Floats:
-            return _weighted(up, own, power=2) + _weighted(down, other, power=2)
-
-        added = Estimates(
-            value,
-            sparse.csr_matrix(up @ self.low_parts - down @ self.high_parts),
-            sparse.csr_matrix(up @ self.high_parts - down @ self.low_parts),
-            squares(self.low_fixed, self.high_fixed),
-            squares(self.high_fixed, self.low_fixed),
-            squares(self.low_alone, self.high_alone),
-            squares(self.high_alone, self.low_alone),
-            members, fewest, Makeup.none(len(used)),
-        )  # fmt: skip
-        if not positive.any():
-            return added
-        sums, others = np.flatnonzero(positive), np.flatnonzero(~positive)
-        order = np.argsort(np.concatenate([sums, others]))
-        return self.combine(weights[sums]).join(added.take(others)).take(order)
-
-    def _influence(self) -> sparse.csr_matrix:
-        """Return each cluster's contribution (influence) to the scores that are computed from shares, ``(M, P)``."""
-        norm = np.sqrt(_row_sums(self.low_parts, 2))
-        scale = np.divide(np.sqrt(self.makeup.variance), norm, out=np.zeros_like(norm), where=norm > 0)
-        return _scaled(np.nan_to_num(scale), self.low_parts)
+        influence = sparse.csr_matrix(weights @ self.influence)
+        members, answers = (_larger_side(weights, self.members), _larger_side(weights.sign(), self.answers))
+        made = self.makeup.sum(weights, _row_sums(influence, 2))
+        below, above = made.of_shares(value, members)
+        other = ~np.isfinite(made.least)
+        if other.any():
+            tables = (table[other] for table in (influence, members, answers))
+            below[other], above[other] = _each(lambda terms: terms[other], made).of_differences(value[other], *tables)
+        return Estimates(value, below, above, influence, members, answers, fewest, made)
 
     def times(self, factors: Floats) -> Estimates:
         """Multiply each score by its factor, ``factors (M,)`` (above 0), and return the result."""
-        squares = factors**2
-        return Estimates(
-            self.value * factors, _scaled(factors, self.low_parts), _scaled(factors, self.high_parts),
-            self.low_fixed * squares, self.high_fixed * squares, self.low_alone * squares, self.high_alone * squares,
-            _scaled(factors, self.members), self.fewest, self.makeup.times(factors),
-        )  # fmt: skip
+        return self.combine(sparse.csr_matrix(sparse.diags(factors)))
 
     def plus(self, constant: float) -> Estimates:
         """Return each score plus a constant."""
@@ -233,16 +223,8 @@ class Estimates:
 
     def interval(self) -> tuple[Floats, Floats]:
         """Return the ends of the 95 % intervals; the ends are NaN for a score without an interval."""
-        clusters = self.clusters
-        none = np.isnan(self.value) | (clusters < LEAST_CLUSTERS) | (self.fewest < 2)
-        independent = PRIOR_CLUSTERS / (clusters + PRIOR_CLUSTERS)
-        ends = []
-        for parts, fixed, alone in ((self.low_parts, self.low_fixed, self.low_alone),
-                                    (self.high_parts, self.high_fixed, self.high_alone)):  # fmt: skip
-            together = _row_sums(parts, 2)
-            mixed = (1 - independent) * together + independent * alone
-            ends.append(np.sqrt(fixed + np.maximum(together, mixed)))
-        return np.where(none, np.nan, self.value - ends[0]), np.where(none, np.nan, self.value + ends[1])
+        none = np.isnan(self.value) | (self.clusters < LEAST_CLUSTERS) | (self.fewest < 2)
+        return np.where(none, np.nan, self.value - self.below), np.where(none, np.nan, self.value + self.above)
 
     def p_alike(self, margin: float) -> Floats:
         """Test by two one-sided t tests (TOST) whether each score is closer to zero than ``margin``; return p ``(M,)``.
@@ -271,7 +253,7 @@ def proportion(part: Sums, whole: Sums, binary: bool = True) -> Estimates:
     With ``binary``, ``part`` counts right answers. Without it, ``part`` sums values from 0 to 1.
     """
     value = _ratio(part.total, whole.total)
-    return _shares(part, whole, value, *_linearized(part, whole, value), np.ones(len(value)), binary)
+    return _shares(part, whole, value, _linearized(part, whole, value), np.ones(len(value)), binary)
 
 
 def corrected(right: Sums, chance: Sums, whole: Sums) -> Estimates:
@@ -280,76 +262,93 @@ def corrected(right: Sums, chance: Sums, whole: Sums) -> Estimates:
     room = Sums(whole.total - chance.total, whole.by_cluster - chance.by_cluster)
     value = np.where(room.total > 1e-9, _ratio(above.total, room.total), np.nan)
     scale = np.where(room.total > 1e-9, _ratio(whole.total, room.total), np.nan)
-    return _shares(right, whole, value, *_linearized(above, room, value), scale)
+    return _shares(right, whole, value, _linearized(above, room, value), scale)
 
 
 def _shares(
-    part: Sums, whole: Sums, value: Floats, influence: sparse.csr_matrix, variance: Floats, scale: Floats,
-    binary: bool = True,
+    part: Sums, whole: Sums, value: Floats, influence: sparse.csr_matrix, scale: Floats, binary: bool = True
 ) -> Estimates:  # fmt: skip
     """Return scores ``1 - scale * (share of wrong answers)`` with intervals from linearized contributions."""
     clusters = np.diff(whole.by_cluster.indptr)
     members = _scaled(np.nan_to_num(_ratio(scale, whole.total)), whole.by_cluster)
     members.eliminate_zeros()
     room = part.total * (whole.total - part.total)
-    least = (LEAST_EFFECT if binary else 0) * _ratio(room * scale**2, whole.total**3)
+    least = (LEAST_EFFECT if binary else 0) * np.nan_to_num(_ratio(room * scale**2, whole.total**3))
     rarer = np.clip(np.minimum(part.total, whole.total - part.total), 0, None)
     alike = _row_sums(members, 2)
-    made = Makeup(np.ones(len(value)), scale, variance, least, rarer, alike, alike**2 / np.maximum(clusters - 1, 1))
-    return _estimates(value, *made.distances(value, members), influence, members, clusters, made)
+    made = Makeup(
+        np.ones(len(value)), scale, _row_sums(influence, 2), least, rarer, alike, alike**2 / np.maximum(clusters - 1, 1)
+    )
+    below, above = made.of_shares(value, members)
+    return Estimates(value, below, above, influence, members, whole.by_cluster, clusters.astype(np.int64), made)
 
 
 def mean(part: Sums, whole: Sums) -> Estimates:
     """Return the means ``part`` / ``whole`` of values that have no bounds, with t intervals over clusters."""
     value = _ratio(part.total, whole.total)
-    influence, variance = _linearized(part, whole, value)
     members = whole.by_cluster.astype(bool).astype(np.float64)
-    clusters = np.diff(members.indptr)
-    distance = _quantile(clusters - 1) * np.sqrt(variance)
-    return _estimates(value, distance, distance, influence, members, clusters, Makeup.none(len(value)))
+    return _without_bounds(value, _linearized(part, whole, value), members, sparse.csr_matrix(members.shape))
 
 
-def linear(value: Floats, influence: sparse.csr_matrix, members: sparse.csr_matrix, fixed: tuple[Floats, Floats]
-           ) -> Estimates:  # fmt: skip
-    """Return the scores ``value (M,)`` with t intervals.
+def linear(value: Floats, influence: sparse.csr_matrix, sides: tuple[Estimates, Estimates]) -> Estimates:
+    """Return the differences ``value (M,)`` between two ``sides``, which are shares, with the interval of a difference.
 
-    The intervals follow from ``influence (M, P)``, each cluster's contribution to each score; the contributions to a
-    score sum to about zero. ``members (M, P)`` is not zero for clusters that count in the score. ``fixed`` has, for the
-    part of each score that has no variation, the squared half-widths ``(M,)``, downwards and upwards.
+    ``influence (M, P)`` has each cluster's contribution to each difference; the contributions to a difference sum to
+    about zero.
     """
-    clusters = np.diff(members.indptr)
-    distance = _quantile(clusters - 1) * np.sqrt(_variance(influence, clusters))
-    made = _estimates(value, distance, distance, influence, members, clusters, Makeup.none(len(value)))
-    low, high = (np.where(np.isnan(value), 0, entry) for entry in fixed)
-    return replace(made, low_fixed=low, high_fixed=high)
+    members, answers = (sparse.csr_matrix(one.maximum(other)) for one, other in
+                        ((sides[0].members, sides[1].members), (sides[0].answers, sides[1].answers)))  # fmt: skip
+    return _without_bounds(value, _spread(influence, np.diff(members.indptr)), members, answers)
 
 
-def _estimates(
-    value: Floats, low: Floats, high: Floats, influence: sparse.csr_matrix, members: sparse.csr_matrix, fewest: Ints,
-    makeup: Makeup,
+def _without_bounds(
+    value: Floats, influence: sparse.csr_matrix, members: sparse.csr_matrix, answers: sparse.csr_matrix
 ) -> Estimates:  # fmt: skip
-    """Return scores with the given half-widths, each divided over the clusters in proportion to ``influence``."""
-    low, high = np.nan_to_num(low), np.nan_to_num(high)
-    norm = np.sqrt(_row_sums(influence, 2))
-    varies = norm > 1e-9
-    unit = _scaled(np.divide(1.0, norm, out=np.zeros_like(norm), where=varies), influence)
-    return Estimates(
-        value, _scaled(low, unit), _scaled(high, unit), np.where(varies, 0, low**2), np.where(varies, 0, high**2),
-        np.where(varies, low**2, 0), np.where(varies, high**2, 0), members, fewest.astype(np.int64), makeup,
-    )  # fmt: skip
+    """Return scores of which no largest and smallest value is known, with the intervals of differences."""
+    clusters, none = np.diff(members.indptr), np.full(len(value), np.nan)
+    alike = 1 / np.maximum(clusters, 1)
+    made = Makeup(none, none, _row_sums(influence, 2), none, none, alike, alike**2 / np.maximum(clusters - 1, 1))
+    below, above = made.of_differences(value, influence, members, answers)
+    return Estimates(value, below, above, influence, members, answers, clusters.astype(np.int64), made)
 
 
-def _linearized(part: Sums, whole: Sums, value: Floats) -> tuple[sparse.csr_matrix, Floats]:
-    """Return each cluster's contribution to a ratio, ``(M, P)``, and the ratio's variance, ``(M,)``."""
+def _linearized(part: Sums, whole: Sums, value: Floats) -> sparse.csr_matrix:
+    """Return each cluster's contribution to a ratio, ``(M, P)``; the squares in a row sum to the ratio's variance."""
     known = np.where(np.isfinite(value), value, 0)
     scale = np.divide(1.0, whole.total, out=np.zeros_like(whole.total), where=np.abs(whole.total) > 1e-12)
     influence = _scaled(scale, part.by_cluster - _scaled(known, whole.by_cluster))
-    return influence, _variance(influence, np.diff(whole.by_cluster.indptr))
+    return _spread(influence, np.diff(whole.by_cluster.indptr))
 
 
-def _variance(influence: sparse.csr_matrix, clusters: Ints) -> Floats:
-    """Return the variance of each score, from its ``influence (M, P)``; zero if the score has a single cluster."""
-    return _row_sums(influence, 2) * np.where(clusters > 1, clusters / np.maximum(clusters - 1, 1), 0)
+def _spread(influence: sparse.csr_matrix, clusters: Ints) -> sparse.csr_matrix:
+    """Return contributions whose squares sum to the variance; the variance of a single cluster is zero."""
+    return _scaled(np.sqrt(np.where(clusters > 1, clusters / np.maximum(clusters - 1, 1), 0)), influence)
+
+
+def _larger_side(weights: sparse.csr_matrix, table: sparse.csr_matrix) -> sparse.csr_matrix:
+    """Return the sums of a table's rows with positive weights or with negative ones, entry by entry the larger."""
+    up, down = (sparse.csr_matrix(side / 2 @ table) for side in (abs(weights) + weights, abs(weights) - weights))
+    larger = sparse.csr_matrix(up.maximum(down)) if down.nnz else up
+    larger.eliminate_zeros()
+    return larger
+
+
+def _divided(table: sparse.csr_matrix, by: sparse.csr_matrix) -> sparse.csr_matrix:
+    """Return the quotients of two tables' entries; an entry that one of the tables lacks is 0."""
+    return sparse.csr_matrix(table.multiply(sparse.csr_matrix((1 / by.data, by.indices, by.indptr), shape=by.shape)))
+
+
+def _heaviest(table: sparse.csr_matrix) -> sparse.csr_matrix:
+    """Return a table with only the :data:`LEAST_CLUSTERS` largest entries of each row."""
+    rows = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
+    order = np.lexsort((-table.data, rows))
+    kept = order[np.arange(len(rows)) - table.indptr[rows] < LEAST_CLUSTERS]
+    return sparse.csr_matrix((table.data[kept], (rows[kept], table.indices[kept])), shape=table.shape)
+
+
+def _mean_square(table: sparse.csr_matrix) -> Floats:
+    """Return the mean square of each row's entries that are not zero; 0 for a row without entries."""
+    return _row_sums(table, 2) / np.maximum(np.diff(table.indptr), 1)
 
 
 def _quantile(freedom: Floats | Ints) -> Floats:

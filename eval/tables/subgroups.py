@@ -205,8 +205,5 @@ def _gaps(keys: pl.DataFrame, right: Sums, whole: Sums, groups: pl.DataFrame) ->
     )
     to_inside = sparse.csr_matrix(to_groups @ sparse.diags(shared.astype(np.float64)))
     to_others = sparse.csr_matrix(to_inside @ to_strata.T @ to_strata - to_inside)
-    parts = [proportion(_pool(right, to), _pool(whole, to)) for to in (to_inside, to_others)]
-    members = sparse.csr_matrix(parts[0].members + parts[1].members)
-    # A group, or the others, may be entirely right or wrong: that side of the gap does not vary between clusters.
-    fixed = (parts[0].low_fixed + parts[1].high_fixed, parts[0].high_fixed + parts[1].low_fixed)
-    return linear(value, sparse.csr_matrix(influence), members, fixed)
+    own_side, other_side = (proportion(_pool(right, to), _pool(whole, to)) for to in (to_inside, to_others))
+    return linear(value, sparse.csr_matrix(influence), (own_side, other_side))

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -203,18 +207,110 @@ def test_the_detectable_difference_is_that_of_a_normal_test() -> None:
     assert significance.detectable([]) is None
 
 
-def test_distances_of_numbers_that_do_not_vary_add_up_as_independent_ones() -> None:
-    right = sparse.csr_matrix(np.vstack([np.ones(20), np.zeros(20)]))
-    sums = (
-        intervals.Sums(np.array([20.0, 0.0]), right),
-        intervals.Sums(np.full(2, 20.0), sparse.csr_matrix(np.ones((2, 20)))),
-    )
-    both = intervals.proportion(*sums)
-    below = 1 - both.interval()[0][0]
-    (low,), (high,) = both.combine(sample.contrasts(2, [(0, 1)])).interval()
-    assert (low, high) == pytest.approx((1 - math.hypot(below, below), 1))
-    (low,), (high,) = both.combine(0.5 * sample.contrasts(2, [(0, 1)])).interval()
-    assert (low, high) == pytest.approx((0.5 - 0.5 * math.hypot(below, below), 0.5))
+def difference(first: np.ndarray, second: np.ndarray, asked: int = 1, small: int | None = None) -> Estimates:
+    """Return the differences of two models, from right answers ``(draws, patients)`` of ``asked`` a patient.
+
+    With ``small``, that many patients are a finding of their own, and a score is the mean of both findings.
+    """
+    draws, patients = first.shape
+    ends = [0, patients] if small is None else [0, small, patients]
+    parts = [intervals.proportion(*(_blocks(values[:, start:end], start, patients)
+                                    for values in (right.astype(float), np.full(right.shape, float(asked)))))
+             for right in (first, second) for start, end in pairwise(ends)]  # fmt: skip
+    joined = parts[0]
+    for part in parts[1:]:
+        joined = joined.join(part)
+    each = sparse.hstack([sparse.eye(draws)] * (len(ends) - 1)) / (len(ends) - 1)
+    return joined.combine(sparse.csr_matrix(sparse.hstack([each, -each])))
+
+
+def held(numbers: Estimates, truth: float) -> float:
+    low, high = numbers.interval()
+    return float(np.mean((low <= truth + 1e-9) & (truth - 1e-9 <= high)))
+
+
+@pytest.mark.parametrize("patients", [30, 300])
+@pytest.mark.parametrize("few", [1.5, 2.9, 4.6])
+@pytest.mark.parametrize("p", [0.5, 1.0])
+@pytest.mark.parametrize(("items", "whole"), [(1, False), (4, False), (4, True)])
+def test_intervals_of_nested_models_hold_their_difference(
+    patients: int, few: float, p: float, items: int, whole: bool
+) -> None:
+    """1,500 pairs: the second model has the first one's answers but a few, or those of a few patients; p is skill."""
+    random = np.random.default_rng([patients, round(10 * few), items])
+    first = random.random((1500, patients, 1 if whole else items)) < p
+    lost = few / patients / first.shape[2]
+    second = first & (random.random(first.shape) >= lost / p)
+    sums = [right.sum(axis=2) * items // first.shape[2] for right in (first, second)]
+    assert held(difference(sums[0], sums[1], items), lost) >= 0.93
+
+
+@pytest.mark.parametrize("few", [1.5, 2.9, 4.6])
+def test_intervals_of_models_that_differ_in_a_small_finding_hold_their_difference(few: float) -> None:
+    """The small finding has 12 patients and the other one 100, of which 3 are gained and 3 lost on average."""
+    random = np.random.default_rng(round(10 * few))
+    first = random.random((1500, 112)) < 0.5
+    turned = random.random(first.shape)
+    second = np.where(turned < 0.06, ~first, first)
+    second[:, :12] = first[:, :12] & (turned[:, :12] >= few / 6)
+    assert held(difference(first, second, small=12), few / 12 / 2) >= 0.93
+
+
+def test_models_with_the_same_answers_have_a_narrow_difference_whether_or_not_the_answers_vary() -> None:
+    for patients in (30, 100, 1000):
+        answers = np.array([np.ones(patients), np.zeros(patients), np.arange(patients) % 2])
+        low, high = difference(answers, answers).interval()
+        half = stats.t.isf(0.025, patients - 1) * math.sqrt(2) / (patients + 2)
+        assert np.array([-low, high]) == pytest.approx(half)
+
+
+def test_a_constant_model_widens_a_difference_little() -> None:
+    """A model that always says yes against one that errs: sensitivity + specificity - 1 of 60 patients each."""
+    random = np.random.default_rng(7)
+    yes = np.repeat([[1.0, 0.0]], 60, axis=1).repeat(1500, axis=0)
+    varying = (random.random(yes.shape) < 0.8).astype(float)
+    numbers = difference(yes, varying, small=60)
+    assert held(numbers, 0.5 - 0.8) >= 0.93
+    low, high = numbers.interval()
+    own = difference(varying, np.zeros_like(varying), small=60)  # the varying model's own score
+    assert np.mean(high - low) <= 1.05 * np.mean(np.subtract(*own.interval()[::-1]))
+
+
+def test_no_end_of_a_difference_lies_beyond_what_is_possible() -> None:
+    (low,), (high,) = difference(np.ones((1, 20)), np.zeros((1, 20))).interval()
+    assert (low, high) == pytest.approx((1 - stats.t.isf(0.025, 19) * math.sqrt(2) / 22, 1))
+    both = difference(np.zeros((1, 20)), np.ones((1, 20))).times(np.array([0.5]))
+    assert both.interval()[0] == pytest.approx(-0.5)
+
+
+def test_the_plain_code_of_the_documentation_gives_the_same_intervals() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "intervals.md").read_text(encoding="utf-8")
+    known: dict[str, Any] = {}
+    for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(code, known)
+    random = np.random.default_rng(2)
+    patient = np.sort(random.integers(0, 40, 150))
+    first = random.random(150) < 0.8
+    groups = Groups(Sample("patients", 40), pl.DataFrame(
+        {"group": np.repeat([0, 1, 2], 150), "cluster": np.tile(patient, 3), "one": 1.0,
+         "right": np.concatenate([first, first & (random.random(150) < 0.9), first])}), ["group"])  # fmt: skip
+    right = groups.rows["right"].to_numpy().reshape(3, 150)
+    shares = intervals.proportion(groups.sums("right"), groups.sums("one"))
+    assert known["share_interval"](right[0], patient) == pytest.approx([ends[0] for ends in shares.interval()])
+    pairs = shares.combine(sample.contrasts(3, [(0, 1), (0, 2)])).interval()
+    for place, other in enumerate(right[1:]):
+        found = known["difference_interval"](right[0], other, patient)
+        assert found == pytest.approx([ends[place] for ends in pairs])
+
+
+def test_the_difference_of_unbounded_means_has_the_interval_of_a_paired_t_test() -> None:
+    values = np.random.default_rng(9).normal(size=(2, 25))
+    frame = pl.DataFrame({"group": np.repeat([0, 1], 25), "cluster": np.tile(np.arange(25), 2),
+                          "right": values.ravel(), "one": 1.0})  # fmt: skip
+    groups = Groups(Sample("patients", 25), frame, ["group"])
+    both = intervals.mean(groups.sums("right"), groups.sums("one")).combine(sample.contrasts(2, [(0, 1)]))
+    known = stats.ttest_rel(values[0], values[1]).confidence_interval()
+    assert np.ravel(both.interval()) == pytest.approx([known.low, known.high])
 
 
 @pytest.mark.parametrize("shift", [-0.2, -0.02, 0.0, 0.01, 0.06])

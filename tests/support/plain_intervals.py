@@ -97,20 +97,36 @@ class Number:
     def value(self) -> float:
         return sum(weight * one.value for weight, one in self.sums)
 
-    def distance(self, upwards: bool) -> float:
-        """Return the distance to one end of the interval.
+    def side(self, sign: int) -> tuple[list[float], list[float]]:
+        """Return each patient's largest change of one side of a difference, and the number of answers behind it."""
+        mine = [(abs(weight), one) for weight, one in self.sums if weight * sign > 0]
+        zero = [0.0] * len(self.sums[0][1].members())
+        changes = [[weight * own for own in one.members()] for weight, one in mine]
+        answers = [share.asked for _, one in mine for _, share in one.terms]
+        return tuple([sum(own) for own in zip(zero, *parts, strict=True)] for parts in (changes, answers))  # type: ignore[return-value]
 
-        Distances of sums are combined with the sums' correlations; a sum that does not vary counts as independent.
-        """
-        patients = sum(any(own) for own in zip(*(one.members() for _, one in self.sums), strict=True))
-        found = [(weight * one.distances()[(weight > 0) == upwards], one.parts()) for weight, one in self.sums]
-        fixed = sum(step**2 for step, parts in found if max(map(abs, parts)) < 1e-12)
-        varying = [(step, parts) for step, parts in found if max(map(abs, parts)) >= 1e-12]
-        alone = sum(step**2 for step, _ in varying)
-        together = sum(step * other_step * correlation(parts, other_parts)
-                       for step, parts in varying for other_step, other_parts in varying)  # fmt: skip
-        independent = 1 / (patients + 1)
-        return math.sqrt(fixed + max(together, (1 - independent) * together + independent * alone))
+    def distance(self, upwards: bool) -> float:
+        """Return the distance to one end of the interval: of a sum, or of a difference with two more patients."""
+        if len(self.sums) == 1 and self.sums[0][0] == 1:
+            return self.sums[0][1].distances()[upwards]
+        (up, asked_up), (down, asked_down) = self.side(1), self.side(-1)
+        parts = [sum(own) for own in zip(*([weight * part for part in one.parts()] for weight, one in self.sums),
+                                         strict=True)]  # fmt: skip
+        who = [patient for patient, pair in enumerate(zip(up, down, strict=True)) if any(pair)]
+        asked = {one: max(asked_up[one], asked_down[one]) for one in who}
+        weights = {one: max(up[one], down[one]) / asked[one] for one in who}
+        squares = [(parts[one] / weights[one]) ** 2 for one in who]
+        differ = sum(squares) ** 2 / sum(square**2 for square in squares) if any(squares) else 0.0
+        typical = (sum(squares) + sum(count**2 for count in asked.values()) / len(who)) / (differ + 1)
+        heavy = sorted(weights.values(), reverse=True)[:10]
+        added = 2 * typical * sum(weight**2 for weight in heavy) / len(heavy)
+        shares = [(weight * own, share) for weight, one in self.sums for own, share in one.scales()]
+        alike = [(own**2 * sum((count / share.whole) ** 2 for count in share.asked), share) for own, share in shares]
+        freedom = min(len(who) - 1, sum(own for own, _ in alike) ** 2
+                      / sum(own**2 / max(share.patients - 1, 1) for own, share in alike))  # fmt: skip
+        half = float(t.isf(0.025, max(freedom, 1))) * math.sqrt(sum(part**2 for part in parts) + added)
+        room = sum(abs(own) * (1 - share.plain if (own > 0) == upwards else share.plain) for own, share in shares)
+        return min(half * len(who) / (len(who) + 2), room)
 
     def columns(self, name: str) -> dict[str, float | None]:
         """Return the number and the ends of its interval by column name.
@@ -121,11 +137,6 @@ class Number:
             return {name: self.value, f"{name}_low": None, f"{name}_high": None}
         ends = self.value, self.value - self.distance(upwards=False), self.value + self.distance(upwards=True)
         return dict(zip((f"{name}{end}" for end in SPREAD), ends, strict=True))
-
-
-def correlation(one: Sequence[float], other: Sequence[float]) -> float:
-    product = sum(a * b for a, b in zip(one, other, strict=True))
-    return product / math.sqrt(sum(a * a for a in one) * sum(b * b for b in other))
 
 
 def share(right: Sequence[float], asked: Sequence[float], chance: float = 0.0, least_effect: float = 0.7) -> Number:

@@ -97,7 +97,7 @@ def test_a_pair_is_alike_different_or_not_settled(handmade: Builder) -> None:
         handmade.case(f"n{number}", "edema", "lesion_free", detection=(1 + number % 2,))
     bench = benchmark.load(handmade.write())
     scored = study(bench, [of_models(bench, good=[], same=[], fair=range(5), poor=range(120))])
-    made = replace(scored, graded=replace(scored.graded, margin=0.1))
+    made = replace(scored, graded=replace(scored.graded, margin=0.07))
     found = model_pairs.compare_models(made).pairs
     coarse = rows(found.filter(pl.col("score") == "coarse"), "model_a", "model_b")
     verdicts = {pair: row["verdict"] for pair, row in coarse.items()}
