@@ -230,6 +230,8 @@ _SMALL = 0.01
 def _apart(found: list[Resolution]) -> str:
     """Return a sentence with the smallest difference that a study detects, for each level."""
     shown = [row for row in found if row.score in ON] or found[:1]
+    if not shown:
+        return "With these cases, no difference between two models can be shown."
     sizes = ", ".join(f"{100 * row.detectable:.1f} points ({row.score})" for row in shown if row.shows)
     without = ", ".join(row.score for row in shown if not row.shows)
     these = f"With these {plural(max(row.patients for row in shown), 'patient')}"

@@ -450,7 +450,8 @@ def test_an_estimate_says_which_verdict_will_be_missing(bench: Benchmark, cli: A
     asked = ("--models", "baseline/first", "--protocol", "independent", "--limit", "20")
     for conditions, count in (("original", 0), ("original,target,irrelevant", 1)):
         code, out, _ = cli("estimate", bench.folder, *asked, "--condition", conditions)
-        assert (code, out.count("16 patients can be audited")) == (0, count)
+        assert (code, out.count("20 patients can be audited")) == (0, count)
+        assert ("no difference between two models can be shown.\n" in out) == (count == 1), "all its cases are present"
 
 
 def test_the_terminal_shows_a_row_a_model(tables: dict[str, pl.DataFrame]) -> None:
