@@ -2,7 +2,7 @@
 
 ``python benchmarks/grounding/fills.py --phantoms FOLDER --outlines DATA [--fill NAME] [--every N]`` takes each present
 case of FOLDER (made by ``chexqa synth --twins``). As ``chexqa generate --interventions`` does, it fills the lesion in
-one picture (target), and lung of the same shape elsewhere in another picture (irrelevant). It does the same with other
+one picture (target), and clean lung elsewhere in another picture (irrelevant). It does the same with other
 drawn radiographs, whose lesions have the real outlines of ChestX-Det (``benchmarks/real_shapes``; DATA holds
 ``chestx_det/ChestX_Det_test.json`` and ``anatomy/jsrt_contours.json``). ``--every N`` takes only every Nth case.
 
@@ -49,6 +49,7 @@ from chexqa.contract.findings import FINDINGS
 from chexqa.files.seeds import stream
 from chexqa.generators.interventions.clean_places import clean_place
 from chexqa.generators.interventions.fills import BAND, FILLS, GROWTH, RIM, Fill, Surroundings, filled, grown, scaled
+from chexqa.imaging.anatomy import Lungs
 from chexqa.imaging.masks import window
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "real_shapes"))
@@ -72,16 +73,22 @@ PIXELS = ("patch and rim", "patch and rim inside the lungs", "all changed pixels
 class Lesion:
     """A radiograph with a lesion.
 
+    - ``sides``: the lungs without the heart.
     - ``taken``: the pixels of all findings.
     - ``twin``: the radiograph drawn without the lesion; None if there is none.
     """
 
     name: str
     image: Gray
-    lungs: Mask
+    sides: Lungs
     lesion: Mask
     taken: Mask
     twin: Gray | None
+
+    @property
+    def lungs(self) -> Mask:
+        """Return the pixels of both lungs."""
+        return self.sides.right | self.sides.left
 
 
 def phantoms(folder: Path) -> Iterator[Callable[[], Lesion]]:
@@ -102,7 +109,7 @@ class _Phantom:
         masks = [loaded.lesion, loaded.right_lung, loaded.left_lung, loaded.heart]
         lesion, right, left, heart = (one for one in masks if one is not None)
         twin = None if self.twin is None else load_case(self.twin).working
-        return Lesion(self.case.case_id, loaded.working, (right | left) & ~heart, lesion, lesion, twin)
+        return Lesion(self.case.case_id, loaded.working, Lungs(right & ~heart, left & ~heart), lesion, lesion, twin)
 
 
 def outlines(data: Path) -> Iterator[Callable[[], Lesion]]:
@@ -124,8 +131,9 @@ class _Outlined:
         anatomy = real_shapes.best_of(real_shapes.anatomies(self.data), lesion)
         image, twin = (real_shapes.radiograph(np.random.default_rng(self.number), anatomy, drawn)
                        for drawn in (lesion, np.zeros_like(lesion)))  # fmt: skip
-        lungs = (anatomy["right_lung"] | anatomy["left_lung"]) & ~anatomy.get("heart", np.zeros_like(lesion))
-        return Lesion(self.case["file_name"], image, lungs, lesion, lesion, twin)
+        right, left = (anatomy[name] & ~anatomy.get("heart", np.zeros_like(lesion))
+                       for name in ("right_lung", "left_lung"))  # fmt: skip
+        return Lesion(self.case["file_name"], image, Lungs(right, left), lesion, lesion, twin)
 
 
 def patches(case: Lesion) -> tuple[Mask, Mask] | None:
@@ -137,7 +145,7 @@ def patches(case: Lesion) -> tuple[Mask, Mask] | None:
     if not lesion.any() or np.count_nonzero(lesion) > MOST_OF_LUNGS * np.count_nonzero(case.lungs):
         return None
     patch = grown(lesion, scaled(GROWTH, lesion.shape))
-    place = clean_place(case.image, patch, case.lungs, case.taken)
+    place = clean_place(case.image, patch, case.sides, case.taken)
     return None if place is None else (patch, place)
 
 

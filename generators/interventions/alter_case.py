@@ -30,7 +30,7 @@ MOST_OF_LUNGS = 0.25  # a larger lesion leaves too little lung to look at
 NOT_LUNG = "the finding is judged by the outline of heart or mediastinum, or lies outside the lungs"
 NO_LUNGS = "no mask of the lungs is given"
 TOO_LARGE = "the lesion takes up more than 25 % of the lungs"
-NO_PLACE = "the lungs have no place of equal size and shape that is free of findings"
+NO_PLACE = "the lungs have no place like the lesion's that is free of findings"
 UNKNOWN = "another finding is present whose outline cannot be read"
 NO_PART = "no side or component can be filled so that a key changes clearly"
 NO_SIDE = "no key changes clearly in the mirrored picture"
@@ -64,10 +64,10 @@ class CaseToAlter:
         return Lungs(self.masks.get("right_lung", empty), self.masks.get("left_lung", empty))
 
     @property
-    def lung_field(self) -> Mask:
-        """Return the pixels of the lungs without the heart, ``(H, W)``."""
-        field = self.lungs.right | self.lungs.left
-        return field & ~self.masks["heart"] if "heart" in self.masks else field
+    def lung_fields(self) -> Lungs:
+        """Return the masks of both lungs without the heart."""
+        heart = self.masks.get("heart", np.zeros(self.working.shape, bool))
+        return Lungs(self.lungs.right & ~heart, self.lungs.left & ~heart)
 
     @property
     def taken(self) -> Mask:
@@ -117,7 +117,8 @@ class Alteration:
         if self._near is None:
             case = self.case
             taken = case.taken if place is None else case.taken | place
-            clean, field = ~grown(taken, scaled(BAND, taken.shape)), case.lung_field
+            clean, lungs = ~grown(taken, scaled(BAND, taken.shape)), case.lung_fields
+            field = lungs.right | lungs.left
             textures = Textures(case.working, field, clean) if self.fill == "inpaint" else None
             self._near = Surroundings(field, clean, textures)
         return self._near
@@ -166,7 +167,7 @@ def _add_fills(made: Alteration, lesion: Mask) -> None:
     """Add two pictures or none: the lesion filled (target), and other lung tissue filled (irrelevant)."""
     case = made.case
     patch = grown(lesion, scaled(GROWTH, lesion.shape))
-    place = clean_place(case.working, patch, case.lung_field, case.taken)
+    place = clean_place(case.working, patch, case.lung_fields, case.taken)
     if place is None:
         made.leave(NO_PLACE, "target", "irrelevant")
         return

@@ -1,13 +1,13 @@
 """The search for a clean place: lung tissue away from every finding, with the shape and size of a lesion's patch.
 
-The place is searched among all shifts of the shape and of its mirror image; the parts of a lesion get their places one
-by one. The chosen place has surroundings as similar as possible to those of the lesion's own patch, in the outline of
-the lungs and in grey levels. The picture with the filled lesion and the picture with the filled clean place then differ
-only in the place that is filled.
+The picture with the filled lesion and the picture with the filled clean place should differ only in the place that is
+filled. A lesion must therefore be as likely at the one place as at the other. The mirrored place in the other lung is
+such a place: its own mirrored place is the lesion's. Of several places that fit, the one that looks most like the
+lesion's would not be, since lesions lie at other stretches of the chest wall than most places that fit.
 
-No two stretches of a lung's outline have quite the same course. Where a lesion ends at the outline along a good part of
-its border, its place does so, too, and differs a little from the lesion's shape. Otherwise the wall would cross the
-border of the place but not that of the lesion, which would tell the two apart.
+The parts of a lesion get their places one by one. A part whose mirrored place is not clean gets the most similar place
+among all shifts of its shape and of its mirror image, but only if it does not end at the outline of the lungs: the
+course of the outline would tell the two apart.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chexqa.generators.interventions.fills import BAND, GROWTH, RIM, grown, scaled
+from chexqa.generators.interventions.other_lung import OtherLung
+from chexqa.imaging.anatomy import Lungs
 from chexqa.imaging.masks import disc, window
 
 Gray = npt.NDArray[np.uint8]
@@ -27,7 +29,7 @@ Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float32]
 LEAST_IN_LUNG = 0.9  # least share of a clean place in lung; the patch's own share is enough if it is smaller
 LEAST_OF_PATCH = 0.5  # a patch with a smaller share in lung gets no clean place
-MOST_RESIZED = 0.1  # how much larger or smaller than the patch a place may be that follows the outline of the lungs
+MOST_RESIZED = 0.25  # how much larger or smaller than its part of the patch a mirrored place may be
 MOST_DENSE = 0.15  # share of a clean place that may be as dense as the chest beside the lungs
 _OUTLINE = 0.01  # share of the surroundings with a different outline of the lungs that counts as one unit of cost
 _FOLLOWS = 0.2  # a patch follows the outline of the lungs if this share of its border lies at the outline
@@ -47,14 +49,14 @@ class _Candidate(NamedTuple):
     left: int
 
 
-def clean_place(image: Gray, patch: Mask, lungs: Mask, taken: Mask) -> Mask | None:
-    """Return a mask ``(H, W)`` with the shape of ``patch``, in the lungs and away from findings; None if there is none.
+def clean_place(image: Gray, patch: Mask, lungs: Lungs, taken: Mask) -> Mask | None:
+    """Return a mask ``(H, W)`` like ``patch``, in the lungs and away from findings; None if there is none.
 
-    ``image`` is the radiograph, ``lungs`` the lung pixels, and ``taken`` the pixels of all findings in the radiograph.
-    At least the share :data:`LEAST_IN_LUNG` of the place lies in ``lungs``, or the patch's own share if that is
-    smaller. The place of a patch that follows the outline of the lungs follows it, too; it is at most the share
-    :data:`MOST_RESIZED` larger or smaller than the patch. Every pixel of the place is farther from ``taken`` and from
-    ``patch`` than :data:`BAND`, the width in which a fill fades out.
+    ``image`` is the radiograph, ``lungs`` the lungs without the heart, and ``taken`` the pixels of all findings in the
+    radiograph. At least the share :data:`LEAST_IN_LUNG` of each part of the place lies in the lungs, or the share of
+    the patch's part if that is smaller. A part in the other lung, at the mirrored place, is at most the share
+    :data:`MOST_RESIZED` larger or smaller than the patch's; elsewhere it has the same shape. Every pixel of the place
+    is farther from ``taken`` and from ``patch`` than :data:`BAND`, the width in which a fill fades out.
     """
     band = scaled(BAND, image.shape)
     labels = np.asarray(cv2.connectedComponents(grown(patch, band).astype(np.uint8))[1])
@@ -69,63 +71,80 @@ def clean_place(image: Gray, patch: Mask, lungs: Mask, taken: Mask) -> Mask | No
     return made
 
 
-def _place_of_part(image: Gray, patch: Mask, lungs: Mask, barred: Mask) -> Mask | None:
-    """Return a mask in lung and outside ``barred`` with the shape of one part of a patch; None without a place."""
-    size = np.count_nonzero(patch)
-    least = min(LEAST_IN_LUNG, np.count_nonzero(patch & lungs) / size)
+def _place_of_part(image: Gray, patch: Mask, lungs: Lungs, barred: Mask) -> Mask | None:
+    """Return a mask in lung and outside ``barred`` for one part of a patch; None without a place."""
+    field, size = lungs.right | lungs.left, np.count_nonzero(patch)
+    least = min(LEAST_IN_LUNG, np.count_nonzero(patch & field) / size)
     if least < LEAST_OF_PATCH:
         return None
-    candidates = list(_candidates(image, patch, lungs, barred, least))
-    shape = _Shape(patch, lungs)
-    for fits in (shape.followed, shape.moved) if shape.follows else (shape.moved,):
-        for found in candidates:
-            place = fits(found)
-            resized = abs(np.count_nonzero(place) / size - 1)
-            is_free = resized <= MOST_RESIZED and not (place & barred).any()
-            if is_free and np.count_nonzero(place & lungs) >= least * np.count_nonzero(place):
-                return place
+    near = _at_outline(patch, field)
+    place = _mirrored_place(patch, lungs, near)
+    resized = abs(np.count_nonzero(place) / size - 1)
+    if resized <= MOST_RESIZED and _is_free(place, field, barred, least) and not _is_dense(image, place, field):
+        return place
+    if near is not None:
+        return None
+    for found in _candidates(image, patch, field, barred, least):
+        place = _moved(patch, found)
+        if _is_free(place, field, barred, least):
+            return place
     return None
 
 
-class _Shape:
-    """Shape of a part of a patch, to be laid on other places of the lungs.
+def _is_free(place: Mask, field: Mask, barred: Mask, least: float) -> bool:
+    """Return True if the share ``least`` of a place lies in the lungs, and nothing of it in ``barred``."""
+    return bool(not (place & barred).any() and np.count_nonzero(place & field) >= least * np.count_nonzero(place))
 
-    ``follows`` is True if the part ends at the outline of the lungs along the share :data:`_FOLLOWS` of its border.
+
+def _is_dense(image: Gray, place: Mask, field: Mask) -> bool:
+    """Return True if the share :data:`MOST_DENSE` of a place or more is as dense as the chest beside the lungs."""
+    weights = _shrunk(place)
+    dense = _dense(_shrunk(image), _shrunk(field))
+    return float((weights * dense).sum()) >= MOST_DENSE * float(weights.sum())
+
+
+def _at_outline(patch: Mask, field: Mask) -> Mask | None:
+    """Return the pixels of a patch's border that lie at the outline of the lungs; None if these are less than the share
+    :data:`_FOLLOWS` of the border.
     """
+    field = _wide(field)
+    border = patch & ~cv2.erode(patch.view(np.uint8), disc(1), borderValue=0).view(np.bool_)
+    near = border & grown(~field, scaled(_AT_OUTLINE, patch.shape))
+    beyond = np.count_nonzero(patch & ~field) / np.count_nonzero(patch)
+    follows = beyond < _BEYOND and np.count_nonzero(near) > _FOLLOWS * np.count_nonzero(border)
+    return near if follows else None
 
-    def __init__(self, patch: Mask, lungs: Mask) -> None:
-        self.margin = scaled(_REACH, patch.shape)
-        # A lesion ends at the outline, and its patch is grown beyond it.
-        self.field = np.pad(grown(lungs, scaled(GROWTH, patch.shape)), self.margin)
-        wide = np.pad(patch, self.margin)
-        around = window(wide, self.margin)
-        self.piece, field = wide[around], self.field[around]
-        border = self.piece & ~cv2.erode(self.piece.view(np.uint8), disc(1), borderValue=0).view(np.bool_)
-        near = border & grown(~field, scaled(_AT_OUTLINE, patch.shape))
-        beyond = np.count_nonzero(self.piece & ~field) / np.count_nonzero(self.piece)
-        self.follows = beyond < _BEYOND and np.count_nonzero(near) > _FOLLOWS * np.count_nonzero(border)
-        self.zone = grown(near, self.margin)
-        self.ends = self.zone & (self.piece | ~field)
 
-    def moved(self, found: _Candidate) -> Mask:
-        """Return the mask ``(H, W)`` of the shape at a candidate's place."""
-        return self._laid(found, self.piece)
+def _wide(field: Mask) -> Mask:
+    """Return the lungs grown as much as a patch is: a lesion ends at the outline, and its patch is grown beyond it."""
+    return grown(field, scaled(GROWTH, field.shape))
 
-    def followed(self, found: _Candidate) -> Mask:
-        """Return the mask ``(H, W)`` of the shape at a candidate's place; where the part ends at the outline of the
-        lungs, the shape is cut or extended so that it ends there, too.
-        """
-        return self._laid(found, self.piece & ~self.zone) | (self._laid(found, self.ends) & self._inner(self.field))
 
-    def _laid(self, found: _Candidate, piece: Mask) -> Mask:
-        made = np.zeros_like(self.field)
-        height, width = piece.shape
-        place = (slice(found.top, found.top + height), slice(found.left, found.left + width))
-        made[place] = piece[:, ::-1] if found.mirrored else piece
-        return self._inner(made)
+def _mirrored_place(patch: Mask, lungs: Lungs, near: Mask | None) -> Mask:
+    """Return the place of a patch in the other lung; it is empty if a lung is missing.
 
-    def _inner(self, wide: Mask) -> Mask:
-        return wide[self.margin : -self.margin, self.margin : -self.margin]
+    Where the patch ends at the outline of the lungs (``near``), the place is cut or extended so that it ends there.
+    """
+    source, target = lungs.right, lungs.left
+    if np.count_nonzero(patch & source) < np.count_nonzero(patch & target):
+        source, target = target, source
+    if not (source.any() and target.any()):
+        return np.zeros_like(patch)
+    other = OtherLung(source, target)
+    if near is None:
+        return other.place(patch)
+    field = _wide(lungs.right | lungs.left)
+    zone = grown(near, scaled(_REACH, patch.shape))
+    return other.place(patch & ~zone) | (other.place(zone & (patch | ~field)) & field)
+
+
+def _moved(patch: Mask, found: _Candidate) -> Mask:
+    """Return the mask ``(H, W)`` of a patch's shape at a candidate's place."""
+    made, piece = np.zeros_like(patch), patch[window(patch)]
+    height, width = piece.shape
+    place = (slice(found.top, found.top + height), slice(found.left, found.left + width))
+    made[place] = piece[:, ::-1] if found.mirrored else piece
+    return made
 
 
 class _Look(NamedTuple):

@@ -26,6 +26,7 @@ def box(top: int, bottom: int, left: int, right: int) -> np.ndarray:
 
 RIGHT, LEFT = box(40, 220, 20, 110), box(40, 220, 146, 236)
 LUNGS = RIGHT | LEFT
+BOTH = Lungs(RIGHT, LEFT)
 
 
 def disc_at(y: int, x: int, radius: int) -> np.ndarray:
@@ -91,7 +92,7 @@ def test_the_membrane_of_a_slope_is_the_slope() -> None:
 
 def test_a_clean_place_has_the_shape_and_lies_in_lung_off_every_finding() -> None:
     lesion, other = disc_at(120, 65, 14) & (columns < 70), disc_at(120, 190, 20)
-    place = clean_place(radiograph(lesion), lesion, LUNGS, lesion | other)
+    place = clean_place(radiograph(lesion), lesion, BOTH, lesion | other)
     assert place is not None
     assert np.count_nonzero(place) == np.count_nonzero(lesion)
     cut = [mask[mask.any(1)][:, mask.any(0)] for mask in (place, lesion)]
@@ -102,34 +103,64 @@ def test_a_clean_place_has_the_shape_and_lies_in_lung_off_every_finding() -> Non
 
 def test_no_place_is_better_than_one_on_another_finding() -> None:
     lesion = box(60, 200, 30, 100)
-    assert clean_place(radiograph(lesion), lesion, LUNGS, lesion | LEFT) is None
+    assert clean_place(radiograph(lesion), lesion, BOTH, lesion | LEFT) is None
 
 
 def test_each_part_of_a_lesion_gets_its_own_place_that_lies_at_the_wall_as_the_part_does() -> None:
     inner, outer = disc_at(80, 65, 10), disc_at(180, 24, 12)
     lesion = inner | outer
-    place = clean_place(radiograph(lesion), lesion, LUNGS, lesion)
+    place = clean_place(radiograph(lesion), lesion, BOTH, lesion)
     assert place is not None
     assert np.count_nonzero(place) == np.count_nonzero(lesion)
     assert np.count_nonzero(place & ~LUNGS) > (1 - LEAST_IN_LUNG) * np.count_nonzero(outer)
 
 
-def test_the_place_of_a_lesion_along_the_wall_ends_at_the_wall_too() -> None:
-    lungs = np.logical_or(((rows - 128) / 96) ** 2 + ((columns - 66) / 48) ** 2 <= 1,
-                          ((rows - 124) / 76) ** 2 + ((columns - 186) / 56) ** 2 <= 1)  # fmt: skip
-    image = np.where(lungs, 80, 190).astype(np.uint8)
-    patch = grown(lungs & disc_at(96, 24, 22), 1)
-    place = clean_place(image, patch, lungs, patch)
+RIGHT_OVAL = np.asarray(((rows - 128) / 96) ** 2 + ((columns - 66) / 48) ** 2 <= 1)
+LEFT_OVAL = np.asarray(((rows - 124) / 76) ** 2 + ((columns - 186) / 56) ** 2 <= 1)
+
+
+def along_the_wall() -> tuple[np.ndarray, np.ndarray]:
+    """Return a radiograph with oval lungs, and a patch that ends at the wall of the right lung."""
+    return np.where(RIGHT_OVAL | LEFT_OVAL, 80, 190).astype(np.uint8), grown(RIGHT_OVAL & disc_at(96, 24, 22), 1)
+
+
+def test_the_place_of_a_lesion_along_the_wall_ends_at_the_wall_of_the_other_lung() -> None:
+    image, patch = along_the_wall()
+    lungs = RIGHT_OVAL | LEFT_OVAL
+    place = clean_place(image, patch, Lungs(RIGHT_OVAL, LEFT_OVAL), patch)
     assert place is not None
-    assert not (place & ~grown(lungs, 1)).any()
+    assert not (place & ~grown(LEFT_OVAL, 1)).any()
     assert abs(np.count_nonzero(place) / np.count_nonzero(patch) - 1) <= MOST_RESIZED
     at_wall = [np.count_nonzero(mask & grown(~grown(lungs, 1), 1)) for mask in (patch, place)]
     assert at_wall[1] > 0.7 * at_wall[0]
 
 
+@pytest.mark.parametrize("inner", [False, True])
+def test_the_lesion_and_its_mirrored_place_are_exchangeable(inner: bool) -> None:
+    image, patch = along_the_wall()
+    patch = disc_at(110, 60, 16) if inner else patch
+    lungs = Lungs(RIGHT_OVAL, LEFT_OVAL)
+    place = clean_place(image, patch, lungs, patch)
+    assert place is not None
+    again = clean_place(image, place, lungs, place)
+    assert again is not None
+    assert np.count_nonzero(again & patch) > 0.9 * np.count_nonzero(again | patch)
+
+
+def test_a_lesion_along_the_wall_has_no_place_if_the_mirrored_one_is_taken() -> None:
+    image, patch = along_the_wall()
+    other = disc_at(110, 232, 12)
+    assert clean_place(image, patch, Lungs(RIGHT_OVAL, LEFT_OVAL), patch | other) is None
+    inner = disc_at(110, 60, 16)
+    blocked = disc_at(110, 186, 6)
+    place = clean_place(image, inner, Lungs(RIGHT_OVAL, LEFT_OVAL), inner | blocked)
+    assert place is not None
+    assert np.count_nonzero(place) == np.count_nonzero(inner)
+
+
 def test_a_patch_that_lies_mostly_beside_the_lungs_has_no_place() -> None:
     lesion = disc_at(120, 14, 12)
-    assert clean_place(radiograph(lesion), lesion, LUNGS, lesion) is None
+    assert clean_place(radiograph(lesion), lesion, BOTH, lesion) is None
 
 
 def asked(lesion: np.ndarray, lungs: Lungs) -> Asked:

@@ -196,12 +196,12 @@ OUTLINE = (
         "grounding",
         "Does it look?",
         "Do answers follow the lesion?",
-        "Detection was asked again on altered radiographs: once with the lesion filled in, once with another part of "
-        "the lung, of the same shape, filled in. Net grounding is the share of answers that change with the lesion "
-        "minus the share that change with the other part. A model that does not use the lesion has 0, whatever its "
-        "accuracy. Any change counts, from yes to no and from no to yes. Cases without altered pictures are counted "
-        "below. If a fresh seed was asked, the fresh drop is the accuracy lost on it; it is large for a model that has "
-        "memorised the benchmark.",
+        "Detection was asked again on altered radiographs: once with the lesion filled in, once with clean lung "
+        "elsewhere filled in, mostly the mirrored place in the other lung. Net grounding is the share of answers that "
+        "change with the lesion minus the share that change with the other place. A model that does not use the lesion "
+        "has 0, whatever its accuracy. Any change counts, from yes to no and from no to yes. Cases without altered "
+        "pictures are counted below. If a fresh seed was asked, the fresh drop is the accuracy lost on it; it is large "
+        "for a model that has memorised the benchmark.",
         (
             (
                 "grounding",
