@@ -56,12 +56,23 @@ class Absent:
         if self.table is not None:
             table = Table(self.table, ("image",))
             for row in table.rows():
-                finding = row.cells.get("finding", "")
+                said = row.cells.get("finding", "")
+                finding = meaning(said) or said
                 if finding and finding not in FINDINGS:
                     raise InputError(
                         f"{self.table}, line {row.line}: there is no finding '{finding}'{suggest(finding, FINDINGS)}."
                     )
                 yield row.cells["image"], finding
+
+
+def meaning(label: str) -> str | None:
+    """Return the finding or structure that a label means by its name, as in "Pleural Effusion"; otherwise None."""
+    plain = _plain(label)
+    return plain if plain in FINDINGS or plain in cases.STRUCTURES else KNOWN.get(plain)
+
+
+def _plain(label: str) -> str:
+    return "_".join(label.lower().replace("-", " ").split())
 
 
 class Labels:
@@ -82,11 +93,8 @@ class Labels:
 
     def find(self, label: str) -> str | None:
         """Return the finding or structure that a label means, or None; count the label if its meaning is unknown."""
-        plain = "_".join(label.lower().replace("-", " ").split())
-        name = self._names.get(label) or KNOWN.get(plain)
-        if name is None and (plain in FINDINGS or plain in cases.STRUCTURES):
-            name = plain
-        if name is None and plain not in NONE:
+        name = self._names.get(label) or meaning(label)
+        if name is None and _plain(label) not in NONE:
             self._unknown.setdefault(label, Tally()).add(label)
         return name
 

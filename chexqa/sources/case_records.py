@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
@@ -252,12 +253,20 @@ def structures(places: Places, root: Path, name: str) -> tuple[dict[str, str], d
     return {name: anatomy[name] for name in cases.STRUCTURES if name in anatomy}, lesions
 
 
+# Years in each unit of DICOM's ages.
+_AGE_UNITS = {"D": 1 / 365.25, "W": 7 / 365.25, "M": 1 / 12, "Y": 1.0}
+
+
 def parse_age(text: str, where: str) -> float | None:
-    """Return an age from 0 to 130 years, or ``None`` for an empty cell; raise ``InputError`` for any other text."""
-    if not text:
+    """Return an age from 0 to 130 years; raise ``InputError`` for any other text.
+
+    DICOM's form with a unit is read too, such as ``063Y``. The age is ``None`` for an empty cell and for "unknown".
+    """
+    if not text or text.lower() == "unknown":
         return None
+    unit = _AGE_UNITS.get(text[-1].upper()) if re.fullmatch(r"\d{1,3}[DWMYdwmy]", text) else None
     try:
-        age = float(text)
+        age = float(text) if unit is None else round(int(text[:-1]) * unit, 1)
     except ValueError:
         age = -1.0
     if not 0 <= age <= 130:

@@ -20,7 +20,7 @@ from chexqa.imaging import masks as masks_module
 from chexqa.imaging.mask_source import is_nifti, read_nifti
 from chexqa.imaging.read import Mask
 from chexqa.sources.anatomy import Anatomy, Options, bare, tails
-from chexqa.sources.annotations import Absent, Annotation, Labels, from_annotations, size_of
+from chexqa.sources.annotations import Absent, Annotation, Labels, from_annotations, meaning, size_of
 from chexqa.sources.case_records import (
     PICTURES,
     Outcome,
@@ -119,6 +119,12 @@ def _folder_records(
             yield record(f"{stem}/{finding}", image, finding, None, terms, **details)
     for name in sorted(folder.name for folder in masks.iterdir() if folder.is_dir() and folder.name not in pictures):
         lost.add(name)
+    maps = Tally()
+    for path in sorted(masks.iterdir()) if not images.samefile(masks) else ():
+        stem = path.name.partition(".nii")[0] if is_nifti(path) else path.stem
+        if stem in pictures and (is_nifti(path) or path.suffix.lower() == ".png"):
+            maps.add(path.name)
+    maps.remark(outcome.remarks, "file", "named like a label map; say with --label VALUE=NAME what its values are")
     unmarked.remark(outcome.remarks, "picture", "without a mask of a finding (left out)")
     lost.remark(outcome.remarks, "mask folder", "without a picture (left out)")
     anatomy.remark()
@@ -211,13 +217,18 @@ def _table_records(
     named: dict[str, int] = {}
     rows = Table(table, ("image", "mask", "finding"))
     unknown = [name for name in rows.columns if name not in _COLUMNS]
+    if "" in unknown:
+        raise InputError(
+            f"{table}: column {rows.columns.index('') + 1} has no name; remove the column (pandas writes none with "
+            "index=False), or name it."
+        )
     if unknown:
         raise InputError(f"{table}: there is no column '{unknown[0]}'; known columns are {', '.join(_COLUMNS)}.")
     for line, _, row in rows.rows():
         where = f"{table}, line {line}"
         if not row["image"]:
             raise InputError(f"{where}: the column 'image' is empty; give the picture's name.")
-        finding = findings.find(row["finding"], where).name
+        finding = findings.find(meaning(row["finding"]) or row["finding"], where).name
         case_id, short = f"{row['image']}/{finding}", f"{bare(row['image'])}/{finding}"
         if first.setdefault(case_id, line) != line:
             raise InputError(

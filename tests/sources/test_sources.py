@@ -210,6 +210,7 @@ def test_a_tables_paths_may_start_at_folders(folders: Path, cli: Cli) -> None:
             "line 2: field 'reference': \"guessed\" is not one of",
         ),
         (b"image,mask,finding,colour\na,b,edema,c\n", "there is no column 'colour'"),
+        (b",image,mask,finding\n0,a,b,edema\n", "column 1 has no name; remove the column (pandas writes none with"),
         (b"image,mask,finding\nimages/p1.png,,flu\n", "line 2: there is no finding 'flu'"),
         (b"image,mask,finding\n,x.png,edema\n", "line 2: the column 'image' is empty"),
         (b"image,mask,finding\na.png,x.png\n", "line 2: has 2 cells under 3 columns"),
@@ -236,6 +237,23 @@ def test_what_is_wrong_with_a_table_is_named_with_its_line(folders: Path, cli: C
     assert (code, out) == (2, "")
     assert words in err
     assert not (folders / "x.jsonl").exists()
+
+
+def test_findings_and_ages_are_read_in_other_usual_words(folders: Path, cli: Cli) -> None:
+    rows = ("p1.png,,Pleural Effusion,063Y", "p2.png,,Edema,006M", "p2.png,,PNEUMONIA,unknown", "p1.png,,edema,41.5")
+    (folders / "t.csv").write_text("image,mask,finding,age\n" + "\n".join(rows))
+    at = ("--images", folders / "images", "--masks", folders / "masks")
+    code, _, err = cli("ingest", "masks", "--table", folders / "t.csv", *at, "-o", folders)
+    assert code == 0, err
+    read = [(case.finding, case.age) for case in cases.read_manifest(folders)]
+    assert read == [("effusion", 63), ("edema", 0.5), ("pneumonia", None), ("edema", 41.5)]
+
+
+def test_label_maps_without_their_labels_are_recognized(folders: Path, tmp_path: Path, cli: Cli) -> None:
+    save(tmp_path / "maps" / "p1.png", LESION)
+    at = ("--images", folders / "images", "--masks", tmp_path / "maps")
+    code, _, err = cli("ingest", "masks", *at, "-o", folders / "x.jsonl")
+    assert (code, "1 file named like a label map; say with --label VALUE=NAME what its values are" in err) == (2, True)
 
 
 def test_names_with_points_are_told_apart_and_of_a_stem_the_second_keeps_its_suffix(folders: Path, cli: Cli) -> None:
