@@ -25,8 +25,12 @@ NO_REAL_DATA = "real test data is not at"
 
 
 def pytest_collection_finish() -> None:
-    """Leave what collecting made out of all later garbage collections: it lives as long as the process."""
+    """Leave what collecting made out of all later garbage collections: it lives as long as the process.
+
+    Collections are also rarer than usual, since they would take a twentieth of the time.
+    """
     gc.freeze()
+    gc.set_threshold(10_000, 10, 10)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -147,7 +147,10 @@ def test_an_installed_plugin_is_taken_by_the_name_of_its_entry_point(
     (found,) = plugins.load(["ribs"])
     assert found.kind is KIND
     assert plugins.texts_of([found], "en")["ribs_seen"]["none"] == "none"
-    with pytest.raises(InputError, match="no texts in the question bank's language 'fr'; it has en"):
+    with pytest.raises(
+        InputError,
+        match="no texts in the question bank's language 'fr'; use a bank in a language of the plugin \\(en\\)",
+    ):
         plugins.texts_of([found], "fr")
     with pytest.raises(InputError, match="the kind 'ribs_seen' is registered twice"):
         plugins.load(["ribs", "installed_ribs"])

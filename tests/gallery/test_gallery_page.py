@@ -125,7 +125,7 @@ def test_the_filters_leave_what_was_asked_for_and_stand_in_the_address(tab: Tab)
             ({"level": "coarse"}, 6),
             ({"condition": "target"}, 0),
         ],
-        keep=9,
+        keep=5,
         names=2,
     ),
 )

@@ -443,6 +443,7 @@ def test_what_cannot_be_sent_to_a_process_says_so(bench: Benchmark, tmp_path: Pa
         ask(bench, tmp_path / "run", model)
 
 
+@pytest.mark.long
 def test_after_a_kill_nothing_answered_is_asked_again(bench: Benchmark, tmp_path: Path) -> None:
     asked = tmp_path / "asked"
     path = tmp_path / "noted.py"
