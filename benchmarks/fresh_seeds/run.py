@@ -82,7 +82,9 @@ def about(item: Item) -> tuple[str, str, str]:
 
 
 def memorisers(cases: int, seeds: int, first: int, folder: Path) -> None:
-    """Print the cost of fresh seeds and, for each of the two memorisers, the number of fresh seeds that expose it."""
+    """Print the processor time of fresh seeds, and how many of them expose each of two models that know the answers by
+    heart: one recognises an item by its pictures' hashes, the other by its radiograph.
+    """
     manifest = write_cases(folder / "cases", cases, seed=1, size=512, workers=2)
     bank, loaded = question_banks.load("en"), [recipe.load(name) for name in recipe.DEFAULT]
     plain = processor_time(

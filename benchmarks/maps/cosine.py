@@ -44,8 +44,8 @@ def now() -> np.ndarray:
 
 
 def main(pictures: int, rounds: int) -> None:
-    """Print the times of the model's forward passes alone and of the maps, in each round, and the ratio of the two
-    shortest.
+    """Print the times of the model's forward passes alone and of the maps, in each round, and the shortest time of the
+    maps divided by the shortest time of the passes.
     """
     prompts = read_prompts(None)
     with tempfile.TemporaryDirectory() as name:

@@ -72,7 +72,7 @@ class Case:
       image.
     - ``redrawn``: who redrew the mask in a review, how much was changed, and who signed the new mask; ``None`` for an
       original mask.
-    - ``predicted``: the model that made the mask, keyed by structure, for masks that no person drew.
+    - ``predicted``: for each mask that no person drew, the model that made it; keyed by structure.
     """
 
     case_id: str

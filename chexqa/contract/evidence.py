@@ -335,7 +335,7 @@ class PlacesEvidence(_RegionEvidence):
 
 @dataclass(frozen=True, kw_only=True)
 class LungEvidence(_PartsEvidence):
-    """Evidence of severity in the lung ``side``: the covered share and the number of covered pixels of each lung."""
+    """Evidence of severity in one lung (``side``): the covered share and the number of covered pixels of both lungs."""
 
     side: str
     lung_share: Mapping[str, float]

@@ -85,7 +85,7 @@ class Multi(Form):
     takes_several = True
 
     def chance(self, options: int, right: int = 1) -> float:
-        """Return one divided by the number of subsets of the options; the last option, "none", is not counted."""
+        """Return one divided by the number of possible answers: every subset of the options before the last, "none"."""
         return float(2.0 ** -(options - 1))
 
     def credit(self, key: Sequence[int], said: Collection[int]) -> float:

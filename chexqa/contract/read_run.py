@@ -335,7 +335,7 @@ def turn_of(line: bytes) -> Turn | None:
 
 
 def bounded(turn: Turn) -> Turn:
-    """Return the turn in which every value from a server is cut to the bounds of the schema ``turn``."""
+    """Return a copy of the turn, with every value from a server cut to the bounds of the schema ``turn``."""
     return replace(
         turn,
         raw=reply_limits.text(turn.raw),

@@ -28,7 +28,7 @@ class WrongLines:
 
     @contextmanager
     def collected(self) -> Iterator[None]:
-        """Collect an ``InputError`` of the block, which reads one line; the block ends there."""
+        """Run a block that reads one line; if it raises an ``InputError``, collect the error and leave the block."""
         try:
             yield
         except InputError as error:
@@ -37,7 +37,7 @@ class WrongLines:
                 self._first.append(str(error))
 
     def conclude(self) -> None:
-        """Raise one ``InputError`` that lists the first :data:`MOST_LINES` collected errors; do nothing without one."""
+        """Raise one ``InputError`` that lists the first :data:`MOST_LINES` collected errors, if there are any."""
         if self._count == 1:
             raise InputError(self._first[0])
         if self._count:

@@ -33,7 +33,7 @@ class PlainConsole(Console):
             yield segment if segment.control else Segment(shown(segment.text), segment.style)
 
     def on_broken_pipe(self) -> None:
-        """End a command whose output nobody reads any more as a finished one; rich would end it with exit code 1."""
+        """End the command as if it had finished, if nobody reads its output; rich would end it with exit code 1."""
         raise BrokenPipeError
 
 

@@ -97,7 +97,7 @@ def parquet_tables(shards: Iterable[str], key: str) -> list[Table]:
 
 
 def benchmark_tables() -> list[Table]:
-    """Return the tables (record sets) of a benchmark folder: one, of its items, with the paths of their pictures."""
+    """Return a list with the one table (record set) of a benchmark folder: items with the paths of their pictures."""
     pictures = Column("pictures", "sc:Text", "paths of the pictures of the item if it is asked alone", True,
                       "alone_images", "image")  # fmt: skip
     return [Table("items", (ITEMS,), _JSONL, (*_ITEM, pictures))]

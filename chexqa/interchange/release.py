@@ -87,7 +87,7 @@ def read_release(folder: Path) -> dict[str, Record]:
 
 
 def conversation_bank() -> Record:
-    """Return chexqa's English texts around the questions, adapted to the release's pictures and lists of options."""
+    """Return chexqa's English texts around the questions, adapted to CheXpercept's pictures and lists of options."""
     bank = question_banks.load("en")
     conversation = bank["conversation"]
     words = {**conversation, "option": "({n}) {text}", "pictures": {**conversation["pictures"], **_PICTURES}}
@@ -95,7 +95,7 @@ def conversation_bank() -> Record:
 
 
 def case_id_of(key_id: str) -> str:
-    """Return a case's id in the benchmark; it does not reveal the case's finding or its id in the release."""
+    """Return a case's id in the benchmark; it reveals neither the finding nor ``key_id``, the id in CheXpercept."""
     return "c" + digest("chexpercept", key_id).hex()[:12]
 
 

@@ -40,7 +40,8 @@ class Widening:
 
     - ``right``, ``left``: the largest widening on each side, in body units.
     - ``centre``: the height at which the widening is largest, as a fraction of the lung's height.
-    - ``reach``: the extent of the widening upwards and downwards from the centre, as the same fraction.
+    - ``reach``: the extent of the widening upwards and downwards from the centre, also as a fraction of the lung's
+      height.
     - ``waves``: the unevenness of the border.
     """
 

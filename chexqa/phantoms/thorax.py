@@ -77,7 +77,7 @@ class Air:
 
     - ``heart``, ``vessels`` (the great vessels), ``abdomen``: the shares of air that these organs displace.
     - ``cage``: 1 inside the chest and 0 outside.
-    - ``left``: the share of air that the organs leave over.
+    - ``left``: the remaining share of air, which these organs do not displace.
     - ``depth``: the thickness of the air.
     - ``room``: the air that a lesion can replace.
     - ``small``: the body's outlines on a coarser grid than the picture.

@@ -60,7 +60,8 @@ class Share:
     """Cases of one reviewer, in the order of work.
 
     - ``shared``: the cases that other reviewers also get.
-    - ``decoys``: absent cases that are mixed with the shared cases in the blind questions.
+    - ``decoys``: cases without the finding, mixed with the shared cases in the blind questions
+      (:func:`with_decoys`).
     """
 
     reviewer: str
@@ -70,7 +71,7 @@ class Share:
 
     @property
     def blind(self) -> tuple[str, ...]:
-        """The cases of the blind questions: the shared cases, with the decoys spread among them."""
+        """The cases of the blind questions: ``shared``, with ``decoys`` spread among them."""
         lists = (self.shared, self.decoys)
         placed = sorted(((rank + 0.5) / len(ids), case) for ids in lists for rank, case in enumerate(ids))
         return tuple(case for _, case in placed)

@@ -155,7 +155,7 @@ def export(
 def repair(folder: Path, dry: bool, as_json: bool) -> None:
     """Move damaged or foreign lines of RUN's logs into a file beside each log, turns/LOG.jsonl.set-aside.
 
-    Nothing is lost, and every recorded answer stays in place. The question of a moved line counts as not asked: 'chexqa
+    Nothing is lost, and all other lines stay in place. The question of a moved line counts as not asked: 'chexqa
     eval' asks it again. A log that is being written is left alone (exit code 2).
     """
     found = repairing.repair(folder, dry)

@@ -67,8 +67,8 @@ class Resolution(NamedTuple):
       ``difference`` (90 % interval), with a probability of 80 %.
     - ``sequential``: the median number of patients until a confidence sequence decides, in simulated runs; None if at
       most half of the runs decide.
-    - ``within``: the share of the simulated runs that decide before the patients of the study (at most
-      :data:`MOST_RUN`) are used up.
+    - ``within``: the share of the simulated runs that decide before they have used all patients of the study, or
+      :data:`MOST_RUN` patients if the study has more.
 
     ``sequential`` and ``within`` are None for the score of a single kind of question.
     """
@@ -87,7 +87,7 @@ class Resolution(NamedTuple):
 
     @property
     def shows(self) -> bool:
-        """Return True if the study can detect a possible difference with the wanted power."""
+        """Return True if two models can differ so much that the study detects it with the wanted power."""
         return self.detectable <= self.largest
 
 

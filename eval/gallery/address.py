@@ -1,4 +1,4 @@
-"""Addresses of the gallery: a page, and after ``#`` the choice of items and the item that is open.
+"""Addresses of the gallery: a page, and after ``#`` the filters of items and the item that is open.
 
 The part after ``#`` has the form of a query (``name=value&name=value``, values percent-encoded). A name may be given
 several times. An item passes if, for each name, it fits one of the name's values. For ``right`` and ``wrong``, it must
@@ -19,8 +19,8 @@ name           items that pass
 ``path``       items of cases on this path, such as ``revision_free``
 ``condition``  ``original``, the name of an altered picture's condition, such as ``target``, or a way of stressing an
                item, such as ``noise-3``
-``flag``       items with this flag of the key, such as ``contested``, or with this text, which names an altered picture
-               with which the item is not asked and the reason
+``flag``       items with this flag of the key, such as ``contested``, or with this note on an altered picture that the
+               item is not asked about: its condition and the reason
 ``right``      items that this model has right
 ``wrong``      items that this model was asked and did not answer right
 ``model``      items that this model was asked; ``state``, ``said``, ``confidence`` and ``models`` then count
@@ -39,8 +39,8 @@ name           items that pass
 ``text``       items with all these words in question, options, id, source or flags
 ``reply``      items with a reply, or separate reasoning, that contains this text (case is ignored); only answers that
                fit ``model``, ``protocol``, ``state``, ``said`` and ``confidence`` count
-``item``       not a choice: the id of the item that is open
-``report``     not a choice: the view of the report that the link *Report* opens; it is removed from the address at once
+``item``       not a filter: the id of the item that is open
+``report``     not a filter: the view of the report that the link *Report* opens; it is removed from the address at once
 =============  =====================================================================================================
 """
 

@@ -61,9 +61,8 @@ class Entry:
 
     - ``said``: the answer of each row (a model and protocol); None for a row whose run does not ask this item.
     - ``key``: the right options; None for a picture whose lesion is filled, because its right answer is not known.
-    - ``answer``: the key's record with evidence; None for an altered item.
-    - ``not_audited``: a text for each altered picture with which the question cannot be asked; it names the picture's
-      condition and the reason.
+    - ``answer``: the item's line of ``answers.jsonl`` (key, evidence and flags); None for an altered item.
+    - ``not_audited``: one text for each altered picture that this question is not asked about: condition and reason.
     """
 
     item: Item

@@ -1,4 +1,4 @@
-// The list: the choice of items in the address, filters that change it, and cards.
+// The list: the filters in the address, the controls that change them, and cards.
 const A_PAGE = 30;
 const CHOICES = ["kind", "finding", "level", "stage", "path", "condition", "flag", "right", "wrong", "model", "protocol", "state", "key", "said", "confidence", "models", "difficulty", "text", "reply"];
 const LABELS = { models: "models", right: "right", wrong: "not right", said: "answer", confidence: "confidence from %", text: "text", reply: "in replies" };

@@ -70,7 +70,9 @@ class NetGrounding:
 
 
 def net_grounding(sample: Sample, rows: pl.DataFrame) -> NetGrounding:
-    """Return net grounding, with intervals over patients, from the rows of :func:`triples`."""
+    """Return the shares of answers that change when the lesion is filled in, minus the shares that change when lung
+    elsewhere is filled in, with intervals over patients; ``rows`` comes from :func:`triples`.
+    """
     groups = Groups(sample, rows, [*WHO, "finding"])
     whole = groups.sums(pl.repeat(1.0, pl.len()))
     target, irrelevant = (proportion(groups.sums(name), whole) for name in ("target", "irrelevant"))

@@ -35,7 +35,7 @@ def cgr(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
 
 
 def cgr_answers(pairs: pl.DataFrame) -> pl.DataFrame:
-    """Return, for each model and protocol, ``cgr_answers``: the number of answers of which :func:`cgr` is the share."""
+    """Return, for each model and protocol, ``cgr_answers``: the number of answers that :func:`cgr` divides by."""
     return _filled_right(pairs).group_by(WHO).agg(pl.len().alias("cgr_answers"))
 
 

@@ -63,6 +63,8 @@ def read_map(path: Path) -> Map:
 def map_name(case_id: str, finding: str) -> str:
     """Return the name of the file that holds the map of a case.
 
+    The finding at the end of the case id is left out, and the rest is percent-encoded.
+
     >>> map_name("patient1/view1/effusion", "effusion")
     'patient1%2Fview1_effusion.npz'
     """

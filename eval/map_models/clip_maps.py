@@ -46,7 +46,9 @@ class TextBank:
 
 
 def batched(pictures: Sequence[Gray], form: InputFormat, device: Any = None) -> tuple[Any, list[Fit]]:
-    """Return radiographs as the model's input ``(N, channels, H, W)``, and the position of each radiograph in it."""
+    """Return radiographs as the model's input ``(N, channels, H, W)``, and the place of each radiograph in its input
+    picture.
+    """
     import torch
 
     inputs = [form.to_input(picture) for picture in pictures]

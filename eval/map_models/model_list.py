@@ -53,7 +53,7 @@ def known_models() -> list[Record]:
 
 
 def register_built_in() -> None:
-    """Register the families of chexqa."""
+    """Register the families of map models that come with chexqa."""
     for module in BUILT_IN:
         importlib.import_module(f"chexqa.eval.map_models.{module}")
 
@@ -92,7 +92,7 @@ def _check_weights(name: str, family: Family, weights: Path | None) -> None:
 
 
 def show(out: Console) -> None:
-    """Print the families and the known checkpoints."""
+    """Print the families of map models, and the checkpoints that chexqa knows."""
     register_built_in()
     families = _table("Families (each runs any folder of weights of its kind)", "family", "domain", "map")
     for family in FAMILIES.values():

@@ -49,8 +49,8 @@ class Condition:
 
     @property
     def wording(self) -> str | None:
-        """Return the wording's name for tables; None for the wording of the benchmark's question bank without a system
-        text.
+        """Return the wording's name for tables; None if there is no system text and the wording is that of the
+        benchmark's question bank.
 
         If there is a system text, the name contains its :attr:`system_mark`.
         """

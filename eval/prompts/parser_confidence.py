@@ -1,7 +1,8 @@
 """Reader of the confidence that a reply states, as a number from 0 to 1, and of the rest of the reply.
 
-A bare number is a percentage: ``Confidence: 1`` is one percent. A fraction without a unit, such as ``Confidence: 0.9``,
-may mean 90 percent or 0.9 percent, so its state is ``no unit``. The last statement outside reasoning counts.
+A whole number without a unit is a percentage: ``Confidence: 1`` is one percent. A decimal number up to 1 without a
+unit, such as ``Confidence: 0.9``, may mean 90 percent or 0.9 percent, so its state is ``no unit``. The last statement
+outside reasoning counts.
 """
 
 from __future__ import annotations

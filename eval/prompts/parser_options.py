@@ -238,8 +238,9 @@ class Options:
         return Found(frozenset({self.names[name] if by_name and name else self.count}), end, True)
 
     def restated(self, line: str, end: int) -> int:
-        """Return the offset after the finding's name if the name follows ``end``, the offset after a "yes" or "no", as
-        in "no pleural effusion"; otherwise return ``end``.
+        """Return the offset after the finding's name if the name follows at ``end``; otherwise return ``end``.
+
+        ``end`` is the offset after a "yes" or "no", such as the "no" of "no pleural effusion".
         """
         repeated = _REPEATED.match(line, end)
         return repeated.end() if repeated and f" {repeated[1]}" in self.question else end

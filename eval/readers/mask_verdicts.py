@@ -1,8 +1,8 @@
 """Second-reader score: how often a benchmark's items agree with another reader's masks, kind by kind.
 
-The score is not an upper bound for models, because the items' edits, distractors and regions were chosen with the first
-mask. Items are therefore also made from the second mask, and the answers taken from the first mask. The answer that
-follows from a mask depends on the kind of question:
+The score is not an upper bound for models, because the items' edits, distractors and regions were chosen with the
+benchmark's masks. Items are therefore also made from the other reader's masks, and the benchmark's masks then give the
+answers. The answer that follows from a mask depends on the kind of question:
 
 - Points: depending on the question, the points inside the shown outline that lie outside the mask, or the points
   outside the outline that lie in the mask.

@@ -58,7 +58,7 @@ class Answers(NamedTuple):
 class Powered(NamedTuple):
     """Estimate, with its 95 % interval, of the accuracy that a model would have with the reviewers' answers as the key.
 
-    ``factor`` is F in the formula F * K + D of this module.
+    ``factor`` is F, the weight of "right by the key" in the formula of this module.
     """
 
     value: float

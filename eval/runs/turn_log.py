@@ -65,7 +65,7 @@ def _other_splits(folder: Path, model: str, shard: Shard | None) -> list[Path]:
 class Writer(NamedTuple):
     """A process that asks a model.
 
-    ``process`` is the process id that the lock's file names, and ``since`` is the time when the process took the lock.
+    ``process`` is the process id in the lock file, and ``since`` is the time when the process took the lock.
     """
 
     process: str

@@ -31,8 +31,8 @@ _OF_CASE = ("finding", "outline", "area", "note", "side")
 class Pair(NamedTuple):
     """A question in the bank's wording and in another wording.
 
-    A question may state a number of the recipe, such as "a fifth" in some items and "a quarter" in others. ``rule`` is
-    the number of this version, from 1.
+    A question may state a number of the recipe, such as "a fifth" in some items and "a quarter" in others. ``rule``
+    numbers these versions of a question, from 1.
     """
 
     wording: Wording

@@ -75,8 +75,9 @@ LevelNumbers = tuple[dict[str, tuple[pl.DataFrame, Estimates]], pl.DataFrame]
 
 
 def levels(study: ScoredSample, numbers: LevelNumbers | None = None) -> pl.DataFrame:
-    """Return the headline: the accuracy of each level, corrected for chance and averaged over its kinds; without
-    cardiomegaly.
+    """Return the headline: the accuracy of each level, corrected for chance and averaged over its kinds.
+
+    Items on cardiomegaly are left out.
 
     - ``model, protocol, level, kinds, items, patients, corrected, accuracy, chance, unfinished``
     - ``prior, prior_corrected``: the scores of always giving the most frequent answer.

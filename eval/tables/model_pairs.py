@@ -197,11 +197,11 @@ _SIZES: dict[str, Any] = {
 
 
 def compare_models(study: ScoredSample) -> Comparison:
-    """Return the tests of every difference between models, with p-values corrected within each family.
+    """Return the tests of every difference between models; p-values are corrected within each of the two families.
 
     - ``pairs``: ``protocol, score, model_a, model_b, difference`` (a minus b), ``p, p_holm, family, differ`` (True if
       ``p_holm`` is below 0.05), ``margin, p_alike, p_alike_holm, verdict`` (:func:`verdict`). ``p_holm``, ``differ``
-      and ``verdict`` are null outside the families.
+      and ``verdict`` are null for exploratory differences.
     - ``groups``: ``protocol, score, place`` (rank), ``model, value, letters``. Models with a common letter do not
       differ significantly; scores whose tests are not corrected have no letters.
     - ``contrast``: ``protocol, score, medical, general`` (numbers of models), ``difference`` (mean of the medical

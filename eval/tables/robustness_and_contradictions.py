@@ -1,6 +1,6 @@
 """Robustness of scores (without the radiograph, in other orders of options, in repeats), and contradictory answers.
 
-- ``without_radiograph`` compares a model's run with ``--blind`` or ``--overlay-only`` to its run with the radiographs.
+- ``without_radiograph`` compares two runs of a model: with ``--blind`` or ``--overlay-only``, and with radiographs.
 - ``rotations`` and ``positions`` use runs with ``--rotate``.
 - ``agreement`` uses runs with ``--repeats``.
 - ``contradictions`` compares answers in one conversation.

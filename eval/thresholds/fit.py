@@ -49,7 +49,7 @@ class Threshold(NamedTuple):
     """Fitted threshold in the unit of the depths, with the ends of its 95 % interval.
 
     An end is 0 or infinite if the likelihood does not bound it, and NaN if there are too few observations. ``bias`` is
-    the criterion in a yes/no task; in the task on points, it is the share of points at no error that a model marks.
+    the criterion in a yes/no task; in the task on points, it is the share marked of the points without an error.
     ``tested`` has the smallest and the largest tested depth. ``is_told`` is False if the responses do not determine the
     threshold: all responses to a yes/no question are the same, or all tested depths lie within the interval.
     """

@@ -34,7 +34,10 @@ _MOST_ODDS, _HALVINGS = 30.0, 50  # largest log odds, and number of steps of the
 
 
 class HypergeometricTrial(NamedTuple):
-    """One contest: ``right`` of ``size`` candidates are right, and ``hits`` of the ``picked`` candidates are right."""
+    """One contest: a predictor picks ``picked`` of ``size`` candidates.
+
+    ``right`` is the number of right candidates, and ``hits`` the number of right picks.
+    """
 
     size: int
     right: int
@@ -64,10 +67,10 @@ def detectable_hits(mass: Mass, level: float, power: float = POWER) -> float | N
     """Return the expected number of hits for the smallest leak that a test at ``level`` finds with probability
     ``power``.
 
-    ``mass`` is the distribution of the hits by chance. A leak of a given size is modelled as a factor, equal in all
-    contests, on the odds of picking a right candidate. The hits then follow Fisher's noncentral hypergeometric
-    distribution: the distribution by chance, tilted exponentially. Returns None if even the largest number of hits
-    would not be significant.
+    ``mass`` is the distribution of the hits by chance. A leak multiplies the odds of picking a right candidate by a
+    factor that is equal in all contests. The hits then follow Fisher's noncentral hypergeometric distribution: the
+    distribution by chance, tilted exponentially. Returns None if even the largest number of hits would not be
+    significant.
     """
     tails = np.minimum(1.0, mass[::-1].cumsum()[::-1])
     significant = np.flatnonzero(tails <= level)
@@ -106,9 +109,7 @@ class BinaryScore(NamedTuple):
 
     @classmethod
     def of(cls, contests: Sequence[HypergeometricTrial]) -> BinaryScore:
-        """Return the numbers of answers and of right answers in the given contests; a right yes and a right no both
-        count.
-        """
+        """Return the numbers of answers and of right answers (yes or no) in the given contests."""
         # Each hit adds a right yes, and also a right no: one wrong candidate fewer is picked.
         base = sum(row.size - row.right - row.picked for row in contests)
         hits = sum(row.hits for row in contests)
@@ -119,7 +120,8 @@ class NullScore(NamedTuple):
     """Distribution of the number of right answers that chance alone gives.
 
     ``mass`` has the probabilities of 0, 1, 2 … hits (right picks). The number of right answers is ``least`` plus
-    ``each`` times the number of hits, because a hit can decide two answers.
+    ``each`` times the number of hits. ``least`` is the number of right answers if there are no hits. ``each`` is 1, or
+    2 for yes/no answers (:meth:`of`).
     """
 
     mass: Mass
@@ -130,9 +132,9 @@ class NullScore(NamedTuple):
     def of(cls, contests: Iterable[HypergeometricTrial], answers: int, right: int) -> NullScore:
         """Return the distribution that a score would have by chance alone.
 
-        ``answers`` is the number of answers, and ``right`` the number of right answers. With yes/no answers, the number
-        of picks (yes) is fixed. A hit then adds two right answers: a yes to a right candidate and, because one wrong
-        candidate fewer is picked, a no to a wrong one.
+        ``answers`` is the number of answers, and ``right`` the observed number of right answers. With yes/no answers,
+        every candidate gets an answer, and the number of picks (yes) in a contest is fixed. A further hit then makes
+        two answers right: a right candidate gets yes instead of no, and a wrong candidate no instead of yes.
         """
         rows = list(contests)
         hits, each = sum(row.hits for row in rows), 1 if answers == sum(row.picked for row in rows) else 2

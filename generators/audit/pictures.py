@@ -111,8 +111,8 @@ class Ground(NamedTuple):
         return cls(np.asarray(green), np.asarray(covered == 0))
 
     def measures(self) -> Measures:
-        """Return mean, spread and tails of the grey levels away from the drawing, and the share of odd grey levels
-        there.
+        """Return mean, spread and tails of the grey levels away from the drawing, and the share of pixels there whose
+        level is an odd number.
 
         The result is empty if every pixel is near the drawing.
         """

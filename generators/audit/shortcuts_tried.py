@@ -171,7 +171,7 @@ class Features:
 class Seen:
     """Measures of a case's pictures: of their files, outlines, points (by colour) and the four result pictures.
 
-    ``files`` and ``grounds`` have the measures of pictures that are not options, keyed by role.
+    ``files``, ``grounds`` (pixels away from the drawing): measures of pictures that are not options, keyed by role.
     """
 
     radiograph: Measures

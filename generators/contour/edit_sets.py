@@ -1,9 +1,9 @@
 """Choice of the edits in a case's pictures, so that the outlines alone do not show which picture is right.
 
 The suboptimal mask's edits, and the errors in the four pictures of ``revision_result``, are drawn at random with
-weights. By the weights, the suboptimal mask is larger than the optimal one, its outline longer, and its shape more
-compact, as often as intended. They also give the right picture each rank among the four pictures (such as the smallest
-area) as often as intended.
+weights. The weights set how often the suboptimal mask is larger than the optimal one, how often its outline is longer,
+and how often its shape is more compact. They also set how often the right picture has each rank among the four pictures
+(such as the smallest area).
 """
 
 from __future__ import annotations
@@ -310,9 +310,9 @@ def levels_of_area(changes: Weights, shares: Weights) -> tuple[Numbers, list[Wei
     """Return two categories ``(N, 2)`` for each of N sets of four pictures, and the intended share of each category.
 
     ``changes`` ``(N, 3)`` has the logarithms of three ratios: the area of each wrong picture divided by the area of the
-    right picture. A category is one number for two things: the rank (0 to 3) of the right picture by area among the
-    four pictures, and a grade (0 to 2) of how much two areas differ. In the first column these are the two smallest
-    areas, in the second column the smallest and the largest. ``shares`` ``(3, 4)`` has the intended shares of the four
+    right picture. A category is 4 * grade + rank. The rank (0 to 3) is the place of the right picture among the four
+    pictures, ordered by area. The grade (0 to 2) says how much two areas differ: the two smallest areas in the first
+    column, the smallest and the largest in the second column. ``shares`` ``(3, 4)`` has the intended shares of the four
     ranks in each grade. A guesser can see how large the differences are, so the shares must hold in each grade and not
     only over all grades.
     """

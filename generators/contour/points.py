@@ -1,10 +1,10 @@
 """Coloured points of a revision: points that mark a true edit, and other points that look the same.
 
-Each of the other points is about as far from the outline as the deepest pixel of an edit that could have been made. Its
+Each of the other points is about as far from the outline as the deepest pixel of a possible edit would be. Its
 position is chosen from many possible positions. Each point lies outside the outline with the same probability,
 independently of the other points, so the number of points on a side does not show where the true points are. On each
-side of the outline, the most isolated point is a true point as often as the least isolated one, and the point farthest
-from the outline as often as the nearest one.
+side of the outline, the most and the least isolated point are true equally often, and so are the farthest and the
+nearest point from the outline.
 """
 
 from __future__ import annotations

@@ -109,8 +109,8 @@ class Alteration:
                 self.keys.append(key.to_record())
 
     def surroundings(self, place: Mask | None = None) -> Surroundings:
-        """Return the masks that every fill of the case uses; ``place`` is the clean place (lung without a lesion that a
-        fill also fills), if there is one.
+        """Return the masks that every fill of the case uses; ``place`` is the clean place, if there is one: lung
+        without a lesion, which is filled for comparison.
 
         All fills of a case copy from the same tissue, which lies neither in a finding nor in the clean place.
         """

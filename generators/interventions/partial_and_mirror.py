@@ -103,9 +103,10 @@ class _NewKeys(NamedTuple):
 
 
 def changed_keys(lesion: Mask, lungs: Lungs, asked: Asked) -> Keys:
-    """Return the keys of the asked questions for a changed lesion, for kinds whose key is new, clear and stable.
+    """Return the keys that the asked questions have for a changed lesion, keyed by kind.
 
-    A key on location is clear if every region shown is clearly involved or clearly free.
+    A kind is left out if its key is the same as before, not clear, or not stable under noise in the masks. A key on
+    location is clear if every region shown is clearly involved or clearly free.
     """
     return _stable(lesion, lungs, asked, _new_keys(lesion, lungs, asked))
 

@@ -176,7 +176,7 @@ def _write_run(done: Imported, folder: Path) -> None:
 
 
 def page_options(folder: Path) -> str:
-    """Return the option with which ``review open`` writes pages as the export did; empty if it wrote only sheets."""
+    """Return the option for ``review open`` to write pages like the export's; empty if the export wrote only sheets."""
     from chexqa.review.columns import PAGES
 
     if not (folder / PAGES).is_dir():

@@ -98,7 +98,7 @@ class Review:
         return []
 
     def open_parts(self, reviewer: str) -> list[Part]:
-        """Return the parts that a reviewer can see now: all parts up to the first blind part that is not closed.
+        """Return the parts that a reviewer can see now: all up to and including the first open blind part.
 
         Repeated items of a study can be seen only after the waiting time.
         """
@@ -115,7 +115,8 @@ class Review:
     def waits_until(self, reviewer: str) -> datetime.datetime | None:
         """Return the time from which a reader's repeated items are served; ``None`` if the reader need not wait.
 
-        The waiting time begins when the reader closes the study's last part.
+        The waiting time begins when the reader has closed all parts without repeated items. Before that, the result is
+        ``None`` too.
         """
         own = [part.answers for part in self.parts().get(reviewer, [])]
         if not any(part.is_repeat for part in own):

@@ -38,7 +38,7 @@ _STATES = {ACCEPT: APPROVED, REJECT: REJECTED, FIX: TO_FIX, UNSURE: DOUBTED}
 
 
 class Reviewed(NamedTuple):
-    """The written manifest: its path, and the number of cases in each state (``None``: not reviewed).
+    """The written manifest: its path, and the number of cases with each verdict; ``None`` stands for no verdict.
 
     - ``unsigned``: ids of the cases whose redrawn mask a second reader must still approve.
     - ``changed``: ids of the cases whose verdicts do not count, because mask, lungs or radiograph have changed since

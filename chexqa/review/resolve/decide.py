@@ -38,10 +38,10 @@ READERS_TO_REMOVE = 2
 class Vote:
     """One reviewer's vote on an item.
 
-    - ``verdict``, ``answer``, ``reason``: the verdict that counts, its corrected answer and its reason.
+    - ``verdict``, ``answer``, ``reason``: the reviewer's verdict that counts, its corrected answer and its reason.
     - ``blind_answer``: the answer given before the reviewer saw the proposal.
     - ``seen``: True if the verdict is on the proposal; False if it follows from the blind answer.
-    - ``rules``: True if the reviewer is an adjudicator.
+    - ``rules``: True if the vote is a ruling: the reviewer is an adjudicator.
     """
 
     reviewer: str

@@ -45,7 +45,7 @@ def with_redrawn(record: Record, state: str | None, contours: Iterable[Record]) 
 
 
 def replaced(record: Record, new: Record) -> Record:
-    """Return a manifest's line with a new, unsigned mask; the approval of the old mask is removed."""
+    """Return a manifest's line with a new mask that nobody has signed yet; the approval of the old mask is removed."""
     told: dict[str, Any] = {name: new[name] for name in ("edited_px", "edited_share", "hausdorff_px")}
     kept = {name: value for name, value in record.items() if name != "review_seen"}
     redrawn = {"by": new["reviewer"], **told, "signed_by": None}

@@ -1,4 +1,4 @@
-"""Export of a review: a folder for every reviewer with sheets, viewers and pictures, and the batch file.
+"""Export of a review: the batch file and, for every reviewer, a folder with sheets, viewers and pictures.
 
 The batch file is ``OUT/review.json``. A reviewer gets the folder ``OUT/NAME`` with a sheet, an HTML viewer of the same
 name, and ``pictures``. If a reviewer answers cases blind first, each round of questions is a sheet in a folder of its

@@ -73,7 +73,7 @@ def item_panel(bench: Benchmark, item: Item) -> Panel | None:
 
 
 def place_strokes(bench: Benchmark, item: Item, told: Told, with_key: bool) -> list[Stroke]:
-    """Return the lines that show the key's place and the answered places ``told`` over an item's radiograph.
+    """Return the lines to draw on an item's radiograph: the key's place, and the places of the answers ``told``.
 
     If ``with_key`` is False, the key's place is left out: a row that proposes "nowhere" must not show it.
     """

@@ -95,7 +95,7 @@ class Questions:
     - ``wrong``: wrong answers to propose instead of the key's (:mod:`chexqa.review.planted`), keyed by item id.
     - ``sources``: the manifest's line that each case was made from, keyed by case id (:func:`made_from`); empty if no
       manifest is given.
-    - ``told``: answers of models and readers whose places are drawn beside the proposals, keyed by item id.
+    - ``told``: places that models and readers gave as answers, drawn beside the proposals; keyed by item id.
     """
 
     bench: Benchmark

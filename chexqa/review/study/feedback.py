@@ -38,7 +38,7 @@ def study_rows(
 def with_feedback(
     bench: Benchmark, tabs: Sequence[Tab], entries: Mapping[str, Entry]
 ) -> tuple[list[Tab], dict[str, Entry]]:
-    """Return the tabs of a sheet with feedback in every row."""
+    """Return the tabs and entries of a sheet, with the key and its evidence added to every row as feedback."""
     answers, keys = bench.key("training with feedback")
     items = {item_row_id(item.item_id): item for item in bench.items}
     found = {}

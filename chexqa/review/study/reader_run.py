@@ -96,7 +96,7 @@ def majority(item: Item, answers: Sequence[tuple[int, ...] | None]) -> tuple[int
 
     ``None`` among ``answers`` stands for a reader who cannot tell; such a reader does not count. For a question with
     several right options, the result has every option that more than half of the answers contain, or only "none" if
-    there is no such option. It is ``None`` if exactly half of the answers contain some option.
+    there is no such option. If exactly half of the answers contain an option, the result is ``None``.
     """
     given = [answer for answer in answers if answer is not None]
     if not given:
@@ -160,7 +160,7 @@ def _check_place(out: Path, bench: Benchmark, logs: Iterable[str]) -> None:
 
 
 def cases_of(bench: Benchmark, batch: Batch) -> dict[str, list[str]]:
-    """Return the ids of the cases that each reader read, keyed by the name of the reader's answers as a model.
+    """Return the ids of the cases that each reader read, keyed by the model name that the reader has in the run.
 
     The model that stands for the majority of readers has the cases that two or more readers read.
     """

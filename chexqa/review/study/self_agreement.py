@@ -1,9 +1,9 @@
 """A reader's agreement with their own earlier answers, on questions that the reader answered twice.
 
 A unit is a question or, if a question can have several right options, one of its options. Kappa is pooled over kinds:
-(o - e) / (1 - e), where o is the share of equal answers. The agreement expected by chance is computed for each kind; e
-is its mean over all units, each with the value of its kind (De Vries 2008). An answer to a grid question counts as a
-hit or a miss, as in :mod:`chexqa.review.resolve.compare`.
+(o - e) / (1 - e), where o is the share of equal answers. The agreement expected by chance is computed for each kind. A
+unit gets the value of its kind, and e is the mean over all units (De Vries 2008). An answer to a grid question counts
+as a hit or a miss, as in :mod:`chexqa.review.resolve.compare`.
 """
 
 from __future__ import annotations

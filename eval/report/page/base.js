@@ -75,7 +75,7 @@ const report = (() => {
   }
   const onChange = (listener) => listeners.push(listener);
 
-  // The address of the gallery with a choice of items.
+  // The address of the gallery with filtered items.
   function gallery(choice) {
     const parts = new URLSearchParams();
     for (const [name, value] of Object.entries(choice)) {

@@ -4,7 +4,7 @@ const leaderboard = (() => {
   const { data, make, draw, rows, about, view, here, order, measure, number, estimate, interval, gallery, tell, term, words, unit, bare, shared } = report;
   const WIDTH = 100, HEIGHT = 18, USUAL = "most frequent answer";
 
-  // A model's number: value, interval, chance, and the choice of items behind it. Null if the model was not asked.
+  // A model's number: value, interval, chance, and the gallery's filter for its items. Null if the model was not asked.
   function entry(row, column, chance, choice, label, more = []) {
     if (!row) return null;
     const value = row[column], low = row[`${column}_low`];

@@ -19,7 +19,7 @@ const plots = (() => {
     return "…";
   }
   const title = (text, room) => write(4, 13, fit(text, room - 6, 13, "600"), { class: "title" });
-  // A mark that can be hovered, focused and, with a choice of items, clicked.
+  // A mark that can be hovered, focused and, with a filter of the gallery, clicked.
   function mark(name, lines, choice, ...shapes) {
     const attributes = { "data-mark": true, "aria-label": [name, ...lines].filter(Boolean).join(". "), class: "mark" };
     const node = choice ? draw("a", { ...attributes, href: gallery(choice) }, ...shapes) : draw("g", { ...attributes, role: "img" }, ...shapes);

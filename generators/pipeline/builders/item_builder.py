@@ -49,10 +49,10 @@ class ItemBuilder:
         return Picture("radiograph", self.store(png.encode(image), encode_thumb(image)))
 
     def drawn(self, role: str, image: drawing.Image, *draws: Callable[[drawing.Image], drawing.Image]) -> list[Picture]:
-        """Store the pictures that the functions ``draws`` make of the radiograph and, for controls (the drawing without
-        the radiograph), of plain grey.
+        """Store the pictures that the functions ``draws`` make by drawing on the radiograph.
 
-        The files are padded to the same number of bytes, so that their size gives no answer away.
+        With controls, the pictures that they make by drawing on plain grey instead are stored too. The files are padded
+        to the same number of bytes, so that their size gives no answer away.
         """
         overlays = [draw(image) for draw in draws]
         files = png.of_one_length([png.encode(overlay) for overlay in overlays])

@@ -63,9 +63,9 @@ def with_place_kinds(survey: Survey, of_present: Mapping[str, set[str]]) -> Surv
     """Return the survey minus those kinds of place question that are asked in no case with the finding.
 
     For example, if all masks are boxes, no case with the finding is asked for an outline. If a case without the finding
-    were asked for an outline, "nowhere" would always be right. The heart's width is never removed, because every case
-    has a heart. Surveys of cases with the finding are returned unchanged. ``of_present`` has the kinds, keyed by
-    finding.
+    were asked for an outline, "nowhere" would always be right. The question on the heart's width is never removed,
+    because every case has a heart. Surveys of cases with the finding are returned unchanged. ``of_present`` has the
+    kinds, keyed by finding.
     """
     if survey.places is None or survey.present:
         return survey
