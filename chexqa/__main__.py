@@ -4,8 +4,8 @@ import sys
 
 
 def main() -> None:
-    """Import the command line and run it; Ctrl-C during the import gives the same line and exit code as during a
-    command.
+    """Import the command line and run it; Ctrl-C during the import prints the same message and gives the same exit code
+    as during a command.
     """
     try:
         from chexqa.cli import main as command_line

@@ -86,9 +86,9 @@ def place_wordings(language: str) -> Record:
 def reworded(conversation: Record, texts: Record, where: str) -> Record:
     """Return a copy of ``conversation`` in which each text of ``texts`` replaces the text of the same name.
 
-    Raises ``InputError`` for a name that ``conversation`` lacks, and for a missing placeholder. ``where`` is the
-    beginning of the message, such as ``en.yaml, field 'prompts.reason``. It has no closing quotation mark, because the
-    message adds the text's name and the mark.
+    Raises ``InputError`` for a name that ``conversation`` lacks, and for a missing placeholder. ``where`` begins the
+    message, such as ``en.yaml, field 'prompts.reason``; the message adds the text's name and the closing quotation
+    mark.
     """
     for name in texts:
         if not isinstance(conversation.get(name), str):

@@ -20,7 +20,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "readers.md"
 
 
 def study(random: np.random.Generator, accuracy: float, rho: float) -> Answers:
-    """Return the simulated answers of one study; ``rho`` is the correlation of the answers of a patient."""
+    """Return the simulated answers of one study; ``rho`` is the correlation between answers to items of the same
+    patient.
+    """
     patient, kind = np.repeat(np.arange(PATIENTS), KINDS), np.tile(np.arange(KINDS), PATIENTS)
     size = (1 - rho) / rho if rho else np.inf
     skill = random.beta(accuracy * size, (1 - accuracy) * size, PATIENTS) if rho else np.full(PATIENTS, accuracy)

@@ -1,9 +1,9 @@
 """Speed and memory of writing a batch's files, compared with a plain write of the same number of bytes.
 
 The batch has 1,040 questions. Each question is a separate conversation with two pictures of 0.6 MB; all pictures make
-1.7 GB of base64. The plain write reads the pictures' files, writes random bytes into files of the same sizes as the
-batch's, and flushes them to disk. The two writes alternate, and their median times are compared. Peak memory is
-measured in separate processes.
+1.7 GB of base64. For comparison, a plain script reads the same picture files, writes random bytes into files of the
+same sizes as the batch's, and flushes them to disk. The two alternate, and their median times are compared. Peak memory
+is measured in separate processes.
 
 python benchmarks/eval/batches.py [--short]
 """
@@ -59,7 +59,9 @@ def write(loaded: Benchmark, folder: Path) -> tuple[Timed, list[int]]:
 
 
 def floor(loaded: Benchmark, folder: Path, sizes: list[int]) -> Timed:
-    """Time the plain write: read every picture as often as a batch does, and write files of ``sizes`` bytes."""
+    """Time what batches are compared with: reading every picture as often as a batch does, and writing files of
+    ``sizes`` bytes.
+    """
     folder.mkdir()
     images = [picture.image for item in loaded.items for picture in item.turn_images]
     piece = os.urandom(MIB)

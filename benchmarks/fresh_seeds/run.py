@@ -55,7 +55,8 @@ def processor_time(work: Callable[[], object]) -> float:
 
 
 def knows_radiographs(bench: Benchmark, seed: int) -> fresh_pair.Reply:
-    """Return a model that looks for an item of ``bench`` with the same radiograph, finding and kind, and gives its key.
+    """Return a model that answers with the key of an item of ``bench`` that has the asked item's radiograph, finding
+    and kind.
 
     The model guesses if ``bench`` has no such item, or if the key does not fit the options.
     """

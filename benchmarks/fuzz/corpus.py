@@ -339,8 +339,8 @@ def reviews(folder: Path, run: Run) -> None:
 
 
 def fill(path: Path, items: dict[str, Item]) -> None:
-    """Write a verdict or an answer into every row of a sheet; the reviewer ``anna`` gives other entries than all
-    others.
+    """Write a verdict or an answer into every row of a sheet; the entries of the reviewer ``anna`` differ from those of
+    all other reviewers.
     """
     book = openpyxl.load_workbook(path)
     ours = path.name.startswith("anna")

@@ -3,9 +3,9 @@
 chexqa makes valid files of every kind. The fuzzer changes them at random and runs every command that reads them. One
 command on one changed file is a try. A try must end with exit code 0, 2 or 3 within 20 s and 1 GB, and must print
 neither control characters nor an API key. Any other try is a failure; ``--keep`` keeps its files with a script that
-runs it again. Tries run in children that are forked from a process with all imports; ``--real N`` tries run in separate
-processes. The same seed gives the same tries. Run it with `python benchmarks/fuzz/run.py [--minutes N | --tries N]
-[--workers N] [--only KIND]… [--keep DIR]`, and one try alone with `--try NUMBER`.
+runs it again. Tries run in children that are forked from a process with all imports; ``--real N`` tries start a new
+interpreter each. The same seed gives the same tries. Run it with `python benchmarks/fuzz/run.py [--minutes N | --tries
+N] [--workers N] [--only KIND]… [--keep DIR]`, and one try alone with `--try NUMBER`.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def main(asked: argparse.Namespace) -> int:
 
 
 def make_corpus(folder: Path, url: str) -> None:
-    """Make the valid input files (the corpus) in two parallel processes; a failed command ends the fuzzer with its
-    output.
+    """Make the valid input files (the corpus) in two parallel processes; if one of them fails, the fuzzer prints its
+    error and stops.
     """
     folder.mkdir()
     pids = [forked(half, folder, Builder(folder, folder.parent / half.__name__), url) for half in corpus.HALVES]

@@ -206,7 +206,7 @@ class Try(NamedTuple):
 
 
 class Maker:
-    """The maker of the fuzzer's runs, of targets whose kind contains a word of ``only`` (of all if it is empty)."""
+    """Maker of the fuzzer's tries, for targets whose kind contains a word of ``only`` (for all if ``only`` is empty)."""
 
     def __init__(self, corpus: Path, seed: int, port: int, only: tuple[str, ...], words: dict[str, str]) -> None:
         self._corpus, self._seed, self._port, self._words = corpus, seed, port, words
@@ -216,7 +216,7 @@ class Maker:
         """Copy the input files into the new folder and change one file; the same number gives the same try."""
         rng = random.Random(f"{self._seed} {number}")
         target = rng.choices(self.targets, [one.weight for one in self.targets])[0]
-        line = rng.choices(target.commands, [heaviness(line) for line in target.commands])[0]
+        line = rng.choices(target.commands, [frequency(line) for line in target.commands])[0]
         self.lay_out(target, folder)
         if target.files:
             return Try(target, self._change(target, folder, rng), self.filled(line))
@@ -274,7 +274,7 @@ def outside(path: Path, folder: Path) -> Path:
     return place
 
 
-def heaviness(line: str) -> float:
+def frequency(line: str) -> float:
     """Return how often a command line is run, relative to others: 1 for most commands, less for slow ones."""
     return {"report": 0.1, "audit": 0.1, "generate": 0.3, "grade": 0.4, "compare": 0.4}.get(line.split()[0], 1.0)
 
@@ -380,7 +380,7 @@ def run_unchanged(maker: Maker, target: Target, line: str, folder: Path) -> Done
 
 
 def odd(done: Done) -> str:
-    """Return the part of a wrong output that must not be printed: text around a control character or the API key."""
+    """Return the control character or API key that a wrong output has, with some text around it."""
     found = CONTROL.search(done.output) if done.wrong == "escapes" else re.search(re.escape(SECRET), done.output)
     assert found is not None, "the judge found it"
     start = max(found.start() - 60, 0)

@@ -242,7 +242,7 @@ def classifiers() -> dict[str, Callable[[], Any]]:
 
 
 def scores(rows: list[tuple[Numbers, Numbers]], make: Callable[[], Any]) -> npt.NDArray[np.float64]:
-    """Return, for each picture, how probably it is the first of its pair ``(pairs, 2)`` by a classifier of other
+    """Return the probability ``(pairs, 2)`` that a picture is the first of its pair, from a classifier trained on other
     pairs.
     """
     from sklearn.model_selection import GroupKFold

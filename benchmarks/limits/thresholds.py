@@ -8,8 +8,7 @@ these tested depths, and two just inside. For each threshold and task the script
 - the median bias of the fitted threshold;
 - the share of intervals that contain the true threshold; an interval's end outside the tested depths counts as open;
 - the share of runs whose fitted threshold is on the right side: within the tested depths, below or above them;
-- the share of runs whose interval lies entirely outside the tested depths although the threshold is within or on the
-  other side, or entirely within although the threshold is outside.
+- the share of runs whose interval lies entirely in one of these three ranges although the threshold lies in another.
 
 Run it with `python benchmarks/limits/thresholds.py [RUNS] [THRESHOLD…]`; 200 runs of a threshold take about a minute.
 """
@@ -76,10 +75,10 @@ def figures(found: np.ndarray, threshold: float) -> list[np.ndarray]:
     1. the median of the fitted thresholds, divided by the true threshold, minus 1;
     2. the share of intervals that contain the true threshold;
     3. the share of runs that place the threshold correctly: below, within or above the tested depths;
-    4. the share of runs whose interval lies entirely outside the tested depths although the threshold is within or on
-       the other side, or entirely within although the threshold is outside.
+    4. the share of runs whose interval lies entirely in one of these three ranges although the threshold lies in
+       another.
 
-    ``found`` ``(runs, 3, 3)`` has the results of :func:`run`, one for each run.
+    ``found`` ``(runs, 3, 3)`` has the result of :func:`run` for each run: a row for each task.
     """
     value, low, high = found[..., 0], found[..., 1], found[..., 2]
     truth = side(np.array(threshold))

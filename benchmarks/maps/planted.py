@@ -1,4 +1,4 @@
-r"""Six map makers whose skill, domain and recognition of findings are known: a plugin for a study on phantoms.
+r"""Six map makers whose skill and recognition of findings are known: a plugin for a study on phantoms.
 
     chexqa synth phantoms --cases 300 --findings all --size 512
     CHEXQA_PLANTED=phantoms/cases.jsonl chexqa heatmaps make phantoms --plugin benchmarks/maps/planted.py \

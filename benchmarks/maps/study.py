@@ -1,9 +1,9 @@
 """A study like XBench's: 300 phantoms, six map makers of known quality, and one maker of random weights per family.
 
 In the six makers of ``planted.py``, lesion size, domain and recognition change the grades by known amounts. The makers
-with random weights test the software: every family must run, and they must recognize and localize nothing. The maps,
-the tables and the page ``graded/maps.html`` stay in FOLDER. Without torch, transformers, open_clip and torchvision,
-only the six makers take part.
+with random weights test the software: every family must run, and the grades of these makers must be at chance. The
+maps, the tables and the page ``graded/maps.html`` stay in FOLDER. Without torch, transformers, open_clip and
+torchvision, only the six makers take part.
 
     python benchmarks/maps/study.py FOLDER [CASES]
 """

@@ -69,7 +69,8 @@ class Lesion(NamedTuple):
 def field_of(finding: str, lesion: Mask, anatomy: dict[str, Mask]) -> Mask:
     """Return the pixels that an outline of the finding may cover.
 
-    These are all pixels, or only the lesion and the lungs outside the heart, depending on the finding.
+    Depending on the finding, these are all pixels, or only the lesion and the part of the lungs that the heart does not
+    cover.
     """
     if FINDINGS[finding].field == "any":
         return np.ones_like(lesion)
@@ -130,7 +131,7 @@ def measured(lesion: Lesion, plan: ContourPlan, shown: Outline, *purpose: object
     """Return the audit's measures of the four outlines: four numbers for each measure, keyed by the measure's name.
 
     ``plan`` has the four outlines. ``shown`` is the wrong outline that is shown before them. ``purpose`` selects the
-    random streams.
+    random streams with which the outlines are drawn.
     """
     four = [
         seen(plan.with_errors(lesion.mask, errors), stream(*purpose, number))
@@ -265,7 +266,9 @@ def answered(train: list[dict[str, Any]], test: list[dict[str, Any]]) -> npt.NDA
 
 
 def judge(args: argparse.Namespace) -> None:
-    """Print the forest's share of right answers with a 95 % interval, for all items and for each source."""
+    """Print how often a random forest finds the right one of four outlines, with a 95 % interval, for all items,
+    phantoms and real radiographs.
+    """
     train = [json.loads(line) for line in args.train.open(encoding="utf-8")]
     test = [json.loads(line) for path in args.test for line in path.open(encoding="utf-8")]
     hits = answered(train, test)

@@ -186,7 +186,7 @@ def timed(words: str, *arguments: object) -> None:
 
 
 def take_back(bench: Path, sheets: Path) -> None:
-    """Fill in and import the blind sheets, then the sheets with proposals; write the next version."""
+    """Fill in and import the blind sheets, then the sheets with proposals; write the benchmark's next version."""
     for path in sheets.glob("*-1-blind*/*.xlsx"):
         fill(path, answer)
     timed("import of the blind sheets", "review", "import", sheets)

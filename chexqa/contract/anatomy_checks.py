@@ -64,8 +64,8 @@ def _middle(mask: Mask) -> float:
 def check_lesion(finding: Finding, lesion: Mask, anatomy: Mapping[str, Mask]) -> None:
     """Raise ``InputError`` if a lesion's mask is empty at 1024 px, or touches no mask of ``anatomy`` although it must.
 
-    ``finding`` says whether its lesions must touch a lung or the heart. Nothing is checked if the masks that it must
-    touch are not all given: both lungs, or the heart for a finding outside the lungs.
+    ``finding`` says whether its lesions must touch a lung or the heart. Touching is checked only if ``anatomy`` has the
+    masks needed for it: both lungs, or the heart for a finding outside the lungs.
     """
     if not lesion.any():
         raise InputError(

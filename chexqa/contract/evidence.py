@@ -192,7 +192,7 @@ class PointsEvidence(Evidence):
         return f"evidence for {points} points, but {options} options" if points > options else None
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
-        """Return, for each point that marks an error, its distance from the outline and its side."""
+        """Return, for each point that marks an error, its distance from the outline and its side (inside, outside)."""
         lines = []
         for option, point in zip(options, self.points, strict=False):
             if point.edit is not None:
@@ -267,11 +267,11 @@ class _RegionEvidence(_PartsEvidence):
     filled_most: Sequence[str] = ()
 
     def flags(self, margin: float | None = None) -> tuple[str, ...]:
-        """Return the flags of the key, with one more if ``filled_most`` has a region."""
+        """Return the flags of the key; :data:`MOST_FILLED` is one of them if ``filled_most`` has a region."""
         return super().flags(margin) + (MOST_FILLED,) * bool(self.filled_most)
 
     def most_filled_lines(self) -> list[str]:
-        """Return one line for each region below the threshold that is in the key as the most covered one."""
+        """Return a line for each region of ``filled_most``: its share, and why it counts as involved."""
         return [
             f"the {place(name)} counts with only {percent(self.union.get(name, 0.0))}: no other place is covered more"
             for name in self.filled_most
@@ -285,7 +285,7 @@ class ZonesEvidence(_RegionEvidence):
     involved: Sequence[str]
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
-        """Return the number of involved zones, their most covered regions, and the most covered region elsewhere."""
+        """Return the number of involved zones, the most covered involved regions, and the most covered other region."""
         union = self.union
         involved = sorted(self.involved, key=lambda name: -union[name])
         others = sorted((name for name in union if name not in involved and union[name]), key=lambda name: -union[name])
@@ -328,7 +328,7 @@ class PlacesEvidence(_RegionEvidence):
         return {"region": [self.union.get(name, 0.0) for name in self.shown]}
 
     def is_near(self, margin: float | None = None) -> bool:
-        """Return True if a share is near its threshold, or the lesion also lies in a region that is not involved."""
+        """Return True if a share is near its threshold, or the lesion also lies in an option's region not involved."""
         touched = [name for name in self.shown if self.union.get(name, 0.0) > 0 and name not in self.involved]
         return (bool(self.involved) and bool(touched)) or super().is_near(margin)
 

@@ -144,13 +144,14 @@ class Place(Form):
         self.name = name
 
     def chance(self, options: int, right: int = 1) -> float:
-        """Return the chance to guess whether a place is given: one divided by the number of options.
+        """Return the chance of guessing right between a place and "nowhere": one divided by the number of options.
 
-        No chance is stated for the place itself."""
+        No chance is stated for the coordinates.
+        """
         return 1 / options
 
     def right_answers(self, key: Sequence[int]) -> list[tuple[int, ...]]:
-        """Return "nowhere" if that is the key, otherwise an empty list, since no fixed answer names the right place."""
+        """Return "nowhere" if that is the key, otherwise an empty list, because many coordinates are right."""
         return [(NOWHERE,)] if NOWHERE in key else []
 
 

@@ -78,9 +78,9 @@ class Option:
 class Picture:
     """Picture of an item and its role (``radiograph, contour, points, option, grid``).
 
-    The role selects the sentence that announces the picture. ``control`` is the same drawing on plain grey, in a
-    benchmark made with controls. ``layer`` is a mask of the drawing's pixels and ``base`` the radiograph without the
-    drawing, in a benchmark made with layers.
+    The role selects the sentence that announces the picture. Outline, points or grid are drawn on the radiograph. In a
+    benchmark made with controls, ``control`` is the same drawing on plain grey. In a benchmark made with layers,
+    ``layer`` is a mask of the drawing's pixels, and ``base`` the radiograph without the drawing.
     """
 
     role: str
@@ -118,7 +118,7 @@ class Item:
 
     @property
     def form(self) -> Form:
-        """The answer form of the item's kind; for an unknown kind, single or multi."""
+        """The answer form of the item's kind; for an unknown kind, ``multi`` if ``self.multi``, else ``single``."""
         kind = KINDS.get(self.kind, self.declared)
         return kind.form if kind else FORMS["multi" if self.multi else "single"]
 

@@ -1,4 +1,4 @@
-"""Facts on a data set that a benchmark does not contain: licence, people, sources, collection of the images.
+"""Facts about a benchmark's data set that are not in the benchmark: licence, people, sources, collection of the images.
 
 The user writes these facts into a YAML file (schema ``dataset_about``). Fields that the file lacks are never invented;
 :attr:`DatasetAbout.missing` lists them.

@@ -16,7 +16,7 @@ HALF_PEAK = 0.5
 
 @dataclass(frozen=True)
 class PleuralAir:
-    """Two fields ``(H, W)`` of a pneumothorax on the small picture.
+    """Two fields ``(H, W)`` of a pneumothorax, at the size of the small picture on which lesions are planned.
 
     - ``depth``: each pixel's depth in the air, in body units; 0 at the border of the collapsed lung, negative in the
       lung.

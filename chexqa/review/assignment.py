@@ -15,8 +15,8 @@ The questions of one case reveal each other's answers. Blind questions are there
 4. the points on this outline,
 5. the choice among four outlines.
 
-Each round is shuffled over the cases and comes in a separate sheet or page, so that no reviewer sees a picture that
-reveals the answer to an earlier round.
+Each round is shuffled over the cases and comes in a separate sheet or page, so that a reviewer sees a picture that
+reveals an answer only after having given this answer.
 """
 
 from __future__ import annotations

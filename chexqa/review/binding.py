@@ -6,7 +6,8 @@ A verdict counts in any benchmark or manifest that shows the same content, and i
 - for a verdict on a proposal: also the proposed answer, and the masks from which the answer was computed;
 - for a verdict on a mask: mask, lungs and radiograph.
 
-Patient data, file names, a benchmark's version and the bytes of files have no influence.
+Pictures of items enter by the hashes of their files, radiographs of masks by their pixels. Patient data, names of
+source files and a benchmark's version have no influence.
 """
 
 from __future__ import annotations

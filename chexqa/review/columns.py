@@ -212,7 +212,7 @@ def widened(shown: Sequence[Column], picture: int) -> tuple[Column, ...]:
 
 
 def mask_csv_titles() -> tuple[str, ...]:
-    """Return the column titles of a csv mask sheet: CheXpercept's, reason, comment, and those for the import."""
+    """Return the titles of a csv mask sheet: CheXpercept's own, reason, comment, and those that the import needs."""
     return (KEY_ID, DICOM_ID, TARGET, PLOT_PATH, OPTIMAL, REASON, COMMENT, *MARKS)
 
 

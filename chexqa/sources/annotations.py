@@ -43,7 +43,8 @@ class Annotation(NamedTuple):
 class Absent:
     """Rule that says which findings are absent: those that the csv ``table`` lists.
 
-    If ``unmasked`` is True, all findings of the data set also count as absent in every picture without a finding.
+    If ``unmasked`` is True, all findings of the data set also count as absent in every picture for which none of them
+    is marked.
     """
 
     table: Path | None = None

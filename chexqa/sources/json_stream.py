@@ -70,7 +70,7 @@ class _Text:
             self._expect(",", "a comma or the end of the object")
 
     def finish(self) -> None:
-        """Raise ``InputError`` if anything but white space follows."""
+        """Raise ``InputError`` if anything but white space follows the value that was read."""
         if self._next():
             raise self._error("more follows after the end of the object")
 

@@ -1,5 +1,5 @@
-"""The command group ``models``: it lists models and what is not set or installed for each on this machine, checks them,
-and prints commands for vLLM.
+"""The command group ``models``: it lists the models and, for each, what is missing on this machine (variables,
+packages); it checks models, and prints commands for vLLM.
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ def abstention(study: ScoredSample) -> pl.DataFrame:
     - ``abstained``: the share of items with an abstention.
     - ``accuracy_kept``: the share of the other items that is answered right.
     - ``accuracy_all``: the share of all items that is answered right; an abstention is not right.
-    - ``changed``: among the items that the model answered both with and without the permission, the share with another
-      answer; null if there is no run without the permission.
+    - ``changed``: among the items that the model answered both when it could abstain and when it could not, the share
+      with different answers; null if it could abstain in every run.
     """
     graded = study.graded
     plain = _plain_of(graded)

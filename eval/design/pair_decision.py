@@ -126,7 +126,7 @@ class PairTally:
 
     @property
     def is_complete(self) -> bool:
-        """Return True if every patient with items that count in the score has been counted."""
+        """Return True if the tally includes every patient who has items that enter the score."""
         return self.counted == self.of
 
     @property

@@ -36,7 +36,7 @@ class Assumptions:
     - ``discordance``: the share of items on which exactly one of the two models is right.
     - ``correlation``: the correlation of the differences within a patient.
     - ``tests``: the number of comparisons that Holm's method corrects together; the power is computed for the first of
-      them, which has the strictest level.
+      them, which has the strictest significance level.
     """
 
     discordance: float = 0.3
@@ -97,7 +97,8 @@ def resolutions(
     """Return the detectable differences of each level, the mean of levels, the grid and each kind, in this order.
 
     ``patients`` is the number of patients in a study with the same proportions of items; None means the number in
-    ``asked``. Raise ``InputError`` for a difference larger than the discordance allows.
+    ``asked``. Raise ``InputError`` for a difference larger than ``assumed.discordance`` (items that only one model has
+    right) allows.
     """
     whole = len({row.patient for row in asked})
     if not whole:

@@ -57,7 +57,7 @@ NAMES = (
 
 
 def address(choice: Mapping[str, str | int | Iterable[str | int]]) -> str:
-    """Return the address of the items that pass a choice, relative to the report's page.
+    """Return the address of the gallery with only the items that ``choice`` selects, relative to the report's page.
 
     ``choice`` has one value or several for each name; names are those of :data:`NAMES`. Raise ``ValueError`` for any
     other name.

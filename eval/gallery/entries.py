@@ -47,8 +47,8 @@ class Said(NamedTuple):
     def to_record(self) -> list[Any]:
         """Return ``[number of the state, parsed, reply, left]``.
 
-        ``left`` is the number of characters that were cut from the reply. If the model gave reasoning, a fifth element
-        is a list: the text of the reasoning, and the number of characters cut from it.
+        ``left`` is the number of characters of the reply that were left out. If the model gave reasoning, a fifth
+        element is a list: the text of the reasoning, and the number of its characters that were left out.
         """
         parsed = None if self.parsed is None else list(self.parsed)
         apart = [list(self.reasoning)] if self.reasoning else []
@@ -101,7 +101,7 @@ def collect(graded: Graded) -> Entries:
     """Return an entry for each item that at least one run asks.
 
     An entry has the first answer of each row (a model and protocol) to the item. Answers to unaltered items come
-    without replies; :class:`Replies` adds the replies.
+    without the text of the reply; :class:`Replies` adds it.
     """
     benchmark = graded.benchmark
     answers, cases = benchmark.key("the report's gallery")

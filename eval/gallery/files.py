@@ -1,9 +1,10 @@
 """Files of the gallery: its page, and scripts with data, which the page loads when it needs them.
 
-A page opened from disk can load scripts, but cannot fetch other files. The data are therefore written as calls of the
-functions of the object ``gallery`` in ``data.js``: an index for filters, the pictures of chosen items, and files of
-consecutive cases (pictures in one file, packed replies in another). Items that no run asked, as in a trial, are left
-out. Replies are untrusted text: this module escapes them for the script, and the page never inserts them as markup.
+A page opened from disk can load scripts, but cannot fetch other files. The data are therefore scripts that call
+functions of the object ``gallery``, which ``data.js`` defines. One script has the index for filters, and one the
+pictures of the items shown first; the others have consecutive cases (pictures in one file, packed replies in another).
+Items that no run asked (a trial asks only a few cases) are left out. Replies are untrusted text: this module escapes
+them for the script, and the page never inserts them as markup.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class _Layout:
         self.near = {flat[place].item.case_id for place in self.chosen}
 
     def tasks(self) -> list[pixels.Task]:
-        """Return the work on the pixels of each file."""
+        """Return, for each file of cases, the task that makes its pictures and outlines."""
         images = list(self.numbers)
         ends = [*self.first_pictures[1:], len(images)]
         return [

@@ -30,7 +30,9 @@ _Answers = Mapping[str, Mapping[int, Turn]]
 
 @dataclass(frozen=True)
 class Thumbs:
-    """Reduced pictures of a benchmark and of its stressed items; ``made`` has the original of each degraded picture."""
+    """Reduced pictures of a benchmark and of its stressed items; ``made`` has, for each degraded picture, the original,
+    the stress cell and the case.
+    """
 
     benchmark: Benchmark
     made: Mapping[str, tuple[Picture, str, str]]

@@ -117,8 +117,8 @@ def grounding_findings(study: ScoredSample) -> pl.DataFrame:
 
 
 def not_audited(study: ScoredSample) -> pl.DataFrame:
-    """Return the number of cases without an altered picture, for each finding, each condition that a run asked, and
-    each reason.
+    """Return the number of cases without an altered picture, by finding, condition (the kind of alteration, if a run
+    used it) and reason.
     """
     rows = pl.DataFrame(
         [(row.finding, row.condition, row.reason) for row in left_out(study.graded)],

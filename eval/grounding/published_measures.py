@@ -80,12 +80,11 @@ def with_partners(originals: pl.DataFrame) -> pl.DataFrame:
 def published_class(
     cgr_value: float | None, answers: int | None, uar_value: float | None, is_value: float | None
 ) -> str | None:
-    """Return the published class of a model, made from :func:`cgr`, :func:`uar` and IS (:func:`stability`), three
-    shares; None if one is missing.
+    """Return the class that the published code gives a model; None if a number is missing.
 
-    ``answers`` is the number of :func:`cgr_answers`. The rules are those of the published code. A model uses the
-    picture only if the bootstrap interval of CGR lies above 0, that is, if nearly every bootstrap sample of the answers
-    has one that changed when the lesion was filled.
+    The class follows from three shares: CGR (:func:`cgr`), UAR (:func:`uar`) and IS (:func:`stability`). ``answers`` is
+    the number of :func:`cgr_answers`. A model uses the picture only if the bootstrap interval of CGR lies above 0. This
+    holds if nearly every bootstrap sample has an answer that changed when the lesion was filled.
 
     >>> published_class(0.0, 50, 1.0, 1.0), published_class(0.4, 50, 0.9, 0.95), published_class(0.5, 50, 0.6, 0.5)
     ('ignores the picture', 'uses the picture', 'unstable')

@@ -55,8 +55,9 @@ def _summed(cluster: Ints, parts: Floats, patients: int) -> Floats:
 def area(score: Floats, present: npt.NDArray[np.bool_], cluster: Ints, patients: int) -> Score:
     """Return the area under the ROC curve of scores ``(N,)``; a tie counts as half.
 
-    ``cluster`` and ``patients`` are as in :func:`ratio`. Influences are computed from the :func:`placements` of the
-    cases (Obuchowski, "Nonparametric Analysis of Clustered ROC Curve Data", Biometrics 1997).
+    ``cluster`` and ``patients`` are as in :func:`ratio`. The score's influences (of each patient on the area) are
+    computed from the :func:`placements` of the cases (Obuchowski, "Nonparametric Analysis of Clustered ROC Curve Data",
+    Biometrics 1997).
     """
     if not present.any() or present.all():
         return Score(np.nan, np.zeros(patients))

@@ -8,8 +8,9 @@ Conventions:
   scored by the share of these pixels that are hits, which is the expected score of a pixel drawn at random from them;
 * for the overlap at many thresholds (the sweep) and at Otsu's threshold, values are rounded down to steps of 1/65280 of
   the map's range;
-* AUC compares pixels by these steps, and pixels of a step that holds many pairs by their values; at most 1 in 10,000
-  of all pairs then counts as tied although the values differ, so the error of AUC is at most 0.00005;
+* AUC compares pixels by these steps, and by their exact values in the steps with the most pairs of a pixel inside and
+  one outside the mask; at most 1 in 10,000 of all pairs then counts as tied although the values differ, so the error of
+  AUC is at most 0.00005;
 * a constant map has its maximum everywhere; it has no segmentation (IoU and Dice 0), AUC 0.5 and CNR 0;
 * a map with a value that is not finite counts as a constant map;
 * a mask of the whole picture has no outside, so AUC and CNR are ``None``; an empty mask is not graded.

@@ -73,8 +73,8 @@ class Target:
 class Truth:
     """All targets of a grading. ``label`` names their source in tables.
 
-    ``is_phantom`` is True if the radiographs are phantoms. ``absent`` has the cases whose finding is known to be
-    absent; they have no mask, so their function ``read`` must not be called.
+    ``is_phantom`` is True if the radiographs are phantoms. ``absent`` has the targets of cases whose finding is known
+    to be absent; ``read`` of these targets must not be called, since there is no mask.
     """
 
     label: str

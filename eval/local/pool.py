@@ -1,4 +1,4 @@
-"""Pool of hosts for one user's Python model (callable).
+"""Pool of the hosts (threads, processes or event loops) that call a user's Python model (callable).
 
 Requests wait in a queue and are asked in batches of similar length.
 """

@@ -257,7 +257,7 @@ def overrides(pairs: Sequence[str], max_tokens: int | None = None, temperature: 
 
     A value is JSON, or text if it is not valid JSON. ``a.b=1`` sets ``b`` in the object ``a``; ``a=null`` removes
     ``a``. Raise ``InputError`` for a text without a name, a name given twice, an argument that chexqa sets itself, and
-    an argument that may hold a key.
+    an argument that may hold an API key.
 
     >>> overrides(["top_p=0.9", "chat_template_kwargs.enable_thinking=false"], max_tokens=100)
     {'max_tokens': 100, 'top_p': 0.9, 'chat_template_kwargs': {'enable_thinking': False}}

@@ -1,4 +1,4 @@
-"""The check of the coordinate system (unit and order of the numbers) that each model uses, by test markers."""
+"""The check, by test markers, of the coordinate system (unit and order of the numbers) that each model uses."""
 
 from __future__ import annotations
 

@@ -24,10 +24,11 @@ TOLERANCE, GAP, SMALLEST = 0.015, 0.02, 1000 / 1024**2
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """Right place of a finding: its ``mask`` ``(H, W)``, and the lungs ``(H, W)``, which are None if they are unknown.
+    """Correct place of a finding: its ``mask`` ``(H, W)``, and the lungs ``(H, W)``, which are None if they are
+    unknown.
 
-    ``heart`` and ``chest`` are the left and right ends, in pixels, of the heart's width and of the lungs' width; None
-    if unknown.
+    ``heart`` has the columns of the heart's left and right end, in pixels; ``chest`` has those of the lungs. Each is
+    None if unknown.
     """
 
     mask: Mask
@@ -112,7 +113,7 @@ def ends(mask: Mask | None) -> tuple[float, float] | None:
 
 
 def target_of(measures: Mapping[str, Any], where: str) -> Target | None:
-    """Return the right place of a case, made from the masks in its key (``measures.masks``).
+    """Return the correct place of a case, made from the masks in its key (``measures.masks``).
 
     Return None for a case without masks. The mask of an absent finding is empty. Errors begin with ``where``.
     """

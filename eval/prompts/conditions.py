@@ -156,7 +156,9 @@ def _missing(prompt: str, bank: Record, own: Mapping[str, Any], theirs: Mapping[
 
 
 class Prompter:
-    """Maker of the messages sent to models, for one protocol, one set of modifiers and one condition."""
+    """Maker of the messages sent to models, for one protocol, one set of modifiers (such as blind) and one condition
+    (wording, examples).
+    """
 
     def __init__(
         self, benchmark: Benchmark, protocol: Protocol, modifiers: Modifiers, condition: Condition, seed: int = 0

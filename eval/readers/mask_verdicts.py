@@ -241,7 +241,8 @@ class _Maker:
     def verdicts(
         self, case: Subject, key_mask: Mask, other: Mask, has_boxes: bool, own: Mapping[str, Answer], are_own: bool
     ) -> Verdicts:
-        """Return, for each kind, whether the masks ``other`` and ``key_mask`` give the same answer; None for a tie.
+        """Return, for each kind, whether the masks ``other`` and ``key_mask`` give the same answer; None if two
+        pictures fit a mask about equally well.
 
         ``other`` is a second reader's mask; ``has_boxes`` is True for boxes, which can answer the grid only. Items are
         made from ``key_mask`` and answered by ``other``. ``own`` has the benchmark's keys of the case, keyed by kind.

@@ -42,8 +42,8 @@ class Answers(NamedTuple):
 
     - ``kind``: index of the item's kind, from 0.
     - ``patient``: index of the item's cluster.
-    - ``keyed``: credit (0 to 1) of the model's answer if the key is right.
-    - ``reviewed``: credit of the model's answer if the reviewers' answer is right; NaN for an item that was not
+    - ``keyed``: credit (0 to 1) of the model's answer, graded by the key.
+    - ``reviewed``: credit of the model's answer, graded by the reviewers' answer; NaN for an item that was not
       reviewed.
     - ``probability``: probability that the item is reviewed.
     """

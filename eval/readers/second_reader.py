@@ -53,7 +53,8 @@ def second_reader(verdicts: pl.DataFrame | None) -> pl.DataFrame:
     The table is empty without a second reader.
 
     - ``kind, items`` (number of the benchmark's items), ``patients, chance``
-    - ``oracle``: the share of the benchmark's items that can be answered right (a grid without a hit cannot).
+    - ``oracle``: the share of the benchmark's items that can be answered right (a grid in which no cell is a hit has no
+      right answer).
     - ``by_second``: the share of the benchmark's items to which the second mask gives the answer of the key.
     - ``items_back``: the number of items made from the second mask.
     - ``by_first``: the share of these items to which the first mask gives the answer of their key.

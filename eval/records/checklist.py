@@ -1,5 +1,5 @@
-"""Reporting checklist for studies with language models: the six points of MI-CLEAR-LLM, and what a paper's reviewer
-asks beyond them.
+"""Reporting checklist for studies with language models: the six points of MI-CLEAR-LLM, and what a journal's referees
+ask beyond them.
 
 The entries are filled from the runs and the benchmark. Facts that are in neither are listed as missing; the authors
 must add them. Sources: MI-CLEAR-LLM (Korean Journal of Radiology, 2024); STARD-AI and CLAIM for the flow of cases.
@@ -151,8 +151,8 @@ def _independence(graded: Graded) -> Iterator[Entry]:
 
 
 def reviewer(graded: Graded, decisions: pl.DataFrame) -> list[Entry]:
-    """Return the entries on what a paper's reviewer asks beyond MI-CLEAR-LLM; ``decisions`` is the report's table of
-    yes/no decisions.
+    """Return the entries for what a journal's referees ask beyond the checklist MI-CLEAR-LLM; ``decisions`` is the
+    report's table of yes/no decisions.
     """
     bench = graded.benchmark
     _, cases = bench.key("the checklist")

@@ -28,9 +28,9 @@ _OPEN = 1.25  # a threshold outside the tested depths is drawn this factor beyon
 
 
 def thresholds(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw each model's and each reader's threshold in pixels, with its interval.
+    """Draw the depth (in pixels) from which each model and each reader sees an error, with its interval.
 
-    An interval that ends outside the tested depths gets an arrow at this end. Thresholds that the
+    An interval that ends outside the tested depths gets an arrow at this end. Thresholds (such depths) that the
     responses do not determine are left out.
     """
     rows = {(row["model"], row["seen_in"]): row for row in table.to_dicts() if row["reads"] not in (None, NOT_TOLD)}

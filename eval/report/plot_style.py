@@ -1,7 +1,7 @@
 """Style of a report's plots: colours, figures, axes, marks with intervals, and the files of a figure.
 
 The colours are those of Okabe and Ito, which colour-blind readers can distinguish; nothing is shown by colour alone. A
-hidden number (null) is drawn as a dash, never as zero.
+number that a report leaves out (null) is drawn as a dash, never as zero.
 """
 
 from __future__ import annotations

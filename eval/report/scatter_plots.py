@@ -1,6 +1,7 @@
-"""Planes of models, with names that do not overlap: accuracy against net grounding, and score against costs.
+"""Scatter plots of models whose names do not overlap: accuracy against net grounding, and score against costs.
 
-The plane of net grounding is as wide as a column of a journal (85 mm). Its marks show the verdict by their shape.
+The plot of net grounding is as wide as a column of a journal (85 mm). The shape of a mark shows the verdict: whether
+the model was shown to use the picture.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def grounding(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def _grounding(rows: Sequence[dict[str, Any]], height: float) -> tuple[Figure, int]:
-    """Return the plane of net grounding, and the number of models whose name has no place in it."""
+    """Return the plot of net grounding, and the number of models whose name has no place in it."""
     figure, axis = _plane(_COLUMN, height, 0.42)
     left = _scale(axis, rows)
     axis.axhline(0, color=style.PALE, linewidth=1, linestyle=(0, (4, 2)))
@@ -82,7 +83,7 @@ def _grounding(rows: Sequence[dict[str, Any]], height: float) -> tuple[Figure, i
 
 
 def _scale(axis: Axes, rows: Sequence[dict[str, Any]]) -> float:
-    """Set the scales of the plane of net grounding, from the least numbers of the rows up to 100.
+    """Set the scales of the plot of net grounding, from the least numbers of the rows up to 100.
 
     Return the least accuracy of the scale.
     """

@@ -39,8 +39,9 @@ class Written(NamedTuple):
 def write(order: RunConfig, folder: Path) -> Written:
     """Write one conversation for each combination of model, order of options and sequence of question kinds.
 
-    Nothing is sent, and no API key is needed. Each reply is a placeholder without an answer, which counts as wrong. An
-    oracle protocol therefore shows how it corrects a wrong answer.
+    Nothing is sent, and no API key is needed. Each reply is a placeholder without an answer, which counts as wrong. A
+    protocol that tells the model the right answer after a wrong one (an oracle protocol) therefore shows this
+    correction.
     """
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise InputError(f"{folder}: already exists and is not empty; name a new folder for the dry run.")

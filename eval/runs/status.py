@@ -35,7 +35,7 @@ class Status:
     - ``total``: None if the benchmark is missing.
     - ``cost_usd``, ``tokens``: None if the value of any reply is unknown.
     - ``done``: number of turns in a final state.
-    - ``states``: number of turns for each last state.
+    - ``states``: number of turns, keyed by the state of the newest attempt.
     - ``set_aside``: number of lines of the logs that are not turns.
     - ``rate_per_min``: replies per minute until now (for a finished model, until its last reply); None if the last turn
       failed, or without recent replies.

@@ -2,8 +2,8 @@
 models.
 
 Conversations are asked in the order in which the rule counts patients. A model waits while its next patient is at least
-:data:`AHEAD` times (number of concurrent conversations) patients ahead of the last counted one. The state is stored
-only in the logs: if a run is killed, the next command counts the same patients again.
+N places ahead of the last counted one; N is :data:`AHEAD` multiplied by the number of concurrent conversations. The
+state is stored only in the logs: if a run is killed, the next command counts the same patients again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WAITS = "an earlier patient has an unfinished turn, so the later patients cannot
 
 
 class Job(Protocol):
-    """What the stopping rule needs of the workers that ask one model."""
+    """Workers that ask one model, as far as the stopping rule uses them."""
 
     progress: ModelProgress
 
@@ -43,7 +43,8 @@ class Job(Protocol):
 class DecisionStop:
     """Tester of the stopping rule of a run of two models.
 
-    It orders the conversations, makes the faster model wait, and stops both models when the rule decides.
+    The tester puts the conversations in order, makes the faster model wait, and stops both models when the rule
+    decides.
     """
 
     def __init__(self, rule: StoppingRule, benchmark: Benchmark, seed: int, modifiers: Modifiers, concurrency: int

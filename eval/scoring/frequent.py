@@ -31,8 +31,8 @@ def frequent_accuracy(
 
     Two sorts of answers are right equally often in a benchmark: yes and no, and the positions of the right picture.
     Without the item's own patient, the item's right answer is then rarer than the others, so the guess would always be
-    wrong. For these items, an answer therefore counts as most frequent if its count with the own patient reaches the
-    highest count without.
+    wrong. For these items, an answer therefore counts as most frequent if its count including the own patient is at
+    least the highest count of any answer excluding this patient.
     """
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:

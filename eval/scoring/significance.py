@@ -71,7 +71,9 @@ def exchange_labels(
     apart = np.hstack([right_a - right_b, whole_a - whole_b])
 
     def drops(moved: Floats) -> Floats:
-        """Return each draw's differences between the runs: of the K scores and of their mean, ``(draws, K + 1)``."""
+        """Return the drops of the K shares and of their mean, ``(draws, K + 1)``; ``moved`` has each draw's differences
+        between the sums of sample a and of sample b, ``(draws, 2 K)``.
+        """
         first, second = (sums + moved) / 2, (sums - moved) / 2
         with np.errstate(divide="ignore", invalid="ignore"):
             each = first[:, :count] / first[:, count:] - second[:, :count] / second[:, count:]

@@ -90,14 +90,14 @@ def stressed(
     has_lungs: Mapping[str, bool],
     refused: Collection[tuple[str, str]] = (),
 ) -> list[Item]:
-    """Return one stressed item for each item that does not ask for a place.
+    """Return at most one stressed item for each item that does not ask for a place.
 
     A run with stress therefore asks at most twice as many turns. The items of each kind of question are sorted by a
     hash of their ids, and get the stress cells (such as ``noise-3``) in rotation. Pictures are still the originals:
     :mod:`chexqa.eval.stress.stressed_pictures` degrades them while a run asks. ``has_lungs`` is True for a case whose
     lungs are known. The stress ``collimation`` needs the lungs, so a case without known lungs gets another cell.
-    ``refused`` has pairs of a kind of question and a cell that this kind must not get. An item that may get no cell has
-    no stressed item.
+    ``refused`` has pairs of a kind of question and a cell that this kind must not get. An item whose kind must get none
+    of the cells has no stressed item.
     """
     whole = cells(kinds, bank["language"])
     without = [cell for cell in whole if kind_of(cell) != "collimation"]

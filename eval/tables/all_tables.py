@@ -49,9 +49,8 @@ SEVERAL = (
 def all_tables(graded: Graded) -> dict[str, pl.DataFrame]:
     """Return the report's tables, keyed by name, in reading order.
 
-    Tables without rows are included, so that reports have the same names, with two exceptions: tables of places are
-    included only if the benchmark asks for places, and tables on grounding only if a run asked altered pictures or a
-    fresh seed.
+    Every report has the same tables, even those without rows, with two exceptions: it has tables of places only if the
+    benchmark asks for places, and tables on grounding only if a run asked altered items or a fresh seed.
     """
     return tables_of(scored_sample(graded))
 

@@ -146,9 +146,9 @@ def on_shared(graded: Graded) -> Graded:
 
 
 def simulated(graded: Graded) -> str | None:
-    """Return a sentence that names the models and readers in whose place an offline baseline of chexqa answered.
+    """Return a sentence that names the models and readers whose replies came from an offline baseline of chexqa.
 
-    Return None if no offline baseline answered for another name.
+    Return None if there are none. A baseline under its own name does not count.
     """
     asked = set(graded.grades["model"])
     found = [name for run in graded.runs for name in run.about["models"] if name in asked and simulator(run, name)]

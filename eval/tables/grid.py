@@ -72,8 +72,9 @@ def grid(study: ScoredSample) -> pl.DataFrame:
     - ``attainable``: the number of items with at least one hit cell.
     - ``coverage``: the share of the chosen cell that the lesion covers, divided by the same share of the best cell.
     - ``most_frequent``: the hit rate of always choosing the cell that is right most often in other patients.
-    - Shares of items with a miss: ``partial_hit`` (the lesion covers the cell, but too little), ``position_error`` (a
-      cell in plausible anatomy), ``anatomy_error`` (a cell elsewhere) and ``position_unknown`` (not classified).
+    - Misses by cause, each as a share of all items: ``partial_hit`` (the lesion covers the cell, but too little),
+      ``position_error`` (a cell in plausible anatomy), ``anatomy_error`` (a cell elsewhere) and ``position_unknown``
+      (not classified).
     - ``no_answer``: the share of items without a readable answer.
     """
     rows, weight = rows_of(study), pl.col(WEIGHT)

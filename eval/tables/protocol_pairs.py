@@ -40,8 +40,9 @@ def protocols(study: ScoredSample) -> pl.DataFrame:
     """Return the scores of each model under two protocols that differ in one thing, on the same items.
 
     Columns: ``model, protocol_a, protocol_b, score, value_a, value_b, difference`` (a minus b), ``p`` (sign-flip test
-    over patients, not corrected), ``margin, p_alike`` (:meth:`chexqa.eval.scoring.intervals.Estimates.p_alike`). A
-    model with unfinished items under one of the two protocols is not compared.
+    over patients, not corrected for the number of tests), ``margin, p_alike``
+    (:meth:`chexqa.eval.scoring.intervals.Estimates.p_alike`). A model with unfinished items under one of the two
+    protocols is not compared.
     """
     whole = study.completeness.filter((pl.col("unfinished") == 0) & pl.col("known")).select(WHO)
     wanted = list(_wanted(whole.rows()))

@@ -79,7 +79,7 @@ def compare_runs(
     With ``reread``, the current parser reads the stored replies again. Without ``shared``, both runs must be of one
     benchmark, otherwise ``InputError`` is raised. With ``shared``, they may be of two; only items whose question,
     options, pictures and key are equal in both are compared. ``margin`` is a fraction: scores that differ by less are
-    called alike. A run may be a file of predictions (``.jsonl``); they answer the other run's benchmark, or the one in
+    called alike. A run may be a file of predictions (``.jsonl``); its benchmark is the other run's, or the one in
     ``benchmark_folders``.
     """
     runs = load_pair((first, second), benchmark_folders)

@@ -66,7 +66,7 @@ def _summed(study: ScoredSample, by: Sequence[str]) -> pl.DataFrame:
 
 
 def stress_pairs(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each answer under stress, together with the answer to its original.
+    """Return a row for each answer under stress, together with the answer to the unstressed item.
 
     Columns: ``model, protocol, item_id, cluster, stress, strength``; ``right`` and ``was_right`` (an answer that could
     not be read is not right); ``flipped``; ``readable`` (both answers could be read).

@@ -118,7 +118,7 @@ class Ground:
 
     @classmethod
     def of(cls, lungs: Lungs) -> Ground:
-        """Return the ground of two lungs ``(H, W)``, whose masks must include the lesion parts that touch them."""
+        """Return the measures of two lungs ``(H, W)``, whose masks already include the lesion parts that touch them."""
         lines = frames(lungs)
         sizes: dict[str, int] = {}
         pixels: dict[str, int] = {}
@@ -249,7 +249,7 @@ def _counted_area(parts: Sequence[Mapping[str, int]], lungs: dict[str, int], lea
 
 @dataclass(frozen=True)
 class Attributes:
-    """The attribute questions of one case, chosen at random.
+    """The random choices for one case's attribute questions.
 
     ``distribution`` is False if the question on distribution cannot be asked fairly. ``location`` has the region names
     shown, or is None if the question on location cannot be asked fairly. ``severity`` is the side (right or left) whose

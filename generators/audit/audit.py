@@ -1,4 +1,6 @@
-"""The complete audit of a benchmark: guesses from shortcuts, from frequent or implied answers, and its contents."""
+"""The complete audit of a benchmark: how often guesses from shortcuts, frequent or implied answers are right, and what
+the benchmark contains.
+"""
 
 from __future__ import annotations
 

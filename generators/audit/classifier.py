@@ -2,8 +2,8 @@
 
 The cases (by patient) are divided into blocks. A random forest trained on the earlier blocks answers each block. The
 forest never sees the key of the block that it answers. Without a leak its answers are therefore random picks, and the p
-value of its hits is exact (see ``exact_tests``). Cross-validation would give no exact p value, because each block would
-also train the forests that answer the other blocks. scikit-learn is an extra (``audit``); if it is missing, the results
+value of its hits is exact (see ``exact_tests``). In cross-validation each block would also train forests that answer
+earlier blocks, so the p value would not be exact. scikit-learn is an extra (``audit``); if it is missing, the results
 say so.
 """
 

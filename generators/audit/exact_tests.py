@@ -3,8 +3,7 @@
 In a contest, a predictor picks ``picked`` of ``size`` candidates, ``right`` of which are right. If the predictor's rule
 does not depend on which candidates are right, the number of hits is hypergeometric. Contests are independent, so the
 distribution of all hits is the convolution of the contests' distributions. A contest is written (size, right, picked).
-Picking one of four options is (4, 1, 1). Saying "yes" to the upper half of 20 cases, of which 12 are positive, is (20,
-12, 10).
+Picking one of four options is (4, 1, 1). Saying "yes" to half of 20 cases, 12 of them positive, is (20, 12, 10).
 """
 
 from __future__ import annotations
@@ -147,8 +146,8 @@ class NullScore(NamedTuple):
     def detectable(self, level: float) -> float | None:
         """Return the expected number of right answers for the smallest leak that can be detected.
 
-        This is the smallest leak that a test at ``level`` finds with probability 0.8. Return None if the test finds no
-        leak (see :func:`detectable_hits`).
+        A leak counts as detectable if a test at ``level`` finds it with probability 0.8. Return None if even the
+        largest number of right answers would not be significant (see :func:`detectable_hits`).
         """
         hits = detectable_hits(self.mass, level)
         return None if hits is None else self.least + self.each * hits

@@ -55,7 +55,7 @@ class Choice(NamedTuple):
     """A choice of the edits in a case's pictures.
 
     ``edits`` are all edits of the case's outlines. ``true`` has the indices of the suboptimal mask's edits. ``results``
-    has, for each of the four outlines offered as the result, the indices of its edits.
+    has, for each of the four outlines offered as the revised outline, the indices of its edits.
     """
 
     edits: tuple[Edit, ...]
@@ -177,8 +177,8 @@ class EditSets:
     def able(self, spacing: float) -> Numbers:
         """Return the indices of the sets that could be the true edits.
 
-        These sets change the mask enough, and no two points of their edits are closer than ``spacing`` pixels. Only
-        sets that also leave room for a point that marks no edit are returned, if there are any.
+        These sets change the mask enough, and no two points of their edits are closer than ``spacing`` pixels. If some
+        of these sets also leave room for a point that marks no edit, only those are returned.
         """
         xy = np.array([edit.point_xy for edit in self.edits], float)
         close = np.hypot(*(xy[:, None] - xy[None, :]).transpose(2, 0, 1)) < spacing

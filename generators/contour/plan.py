@@ -1,8 +1,8 @@
 """Plan of a case's contour evaluation and revision: the true edits, the points and the four outlines.
 
 A plan is drawn once for a case, before the case's path is known. True edits are in the suboptimal mask. The other edits
-are spurious: they appear only in the four outlines that the question on the result offers, or determine the position of
-a point that marks no error.
+are spurious: they appear only in the four outlines that are offered as the revised outline, or determine the position
+of a point that marks no error.
 """
 
 from __future__ import annotations

@@ -198,8 +198,8 @@ def choose(
 
     ``own`` are the positions of the true points, which mark an edit. ``places`` are the possible positions of the other
     points; at most ``wanted`` of them are chosen. ``together (N, N)`` is True for two of ``places`` that can both be
-    shown. ``inside`` is True for a point inside the outline; ``depths`` is its distance in pixels from the drawn
-    outline. Both have the true points first, then ``places``.
+    shown. ``inside`` is True for a point inside the drawn outline; ``depths`` has each point's distance from it in
+    pixels. Both have the true points first, then ``places``.
     """
     xy = np.array([*own, *places], float)
     distances = np.hypot(*(xy[:, None] - xy[None, :]).transpose(2, 0, 1))

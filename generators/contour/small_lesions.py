@@ -1,5 +1,4 @@
-"""The four pictures of the question on the result, for a small lesion: each picture revises the suboptimal mask at one
-place.
+"""The four outlines offered as the revised outline, for a small lesion: each revises the suboptimal mask at one place.
 
 On a small lesion the points of two edits would be too close together, so the suboptimal mask has one error. One picture
 undoes this error. Each of the other pictures makes an edit at another place of the suboptimal mask; this edit is drawn

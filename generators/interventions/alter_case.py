@@ -132,7 +132,7 @@ class Alteration:
 
 def alter(case: CaseToAlter, show: Callable[[Gray], str], fill: Fill, seed: int) -> Record:
     """Make the altered pictures of a case with the finding; return a record with the items on them, the keys, and the
-    reason for each picture with which the case is not asked.
+    reason for each altered picture that was not made.
 
     The same case, fill and seed give the same pictures.
     """

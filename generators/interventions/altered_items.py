@@ -197,10 +197,11 @@ def _wrong_key(benchmark: Benchmark, key: AlteredKey) -> str | None:
 
 
 def write(folder: Path, rows: Iterable[Record]) -> tuple[Record, set[str]]:
-    """Write the altered items and their keys, each into a file; ``rows`` are the cases' records, which are read twice.
+    """Write the altered items into one file and their keys into another; ``rows`` are the cases' records, which are
+    read twice.
 
-    Return the field ``interventions`` of ``benchmark.json``, to which the caller adds ``fill``, and the paths of the
-    altered pictures.
+    Return the field ``interventions`` of ``benchmark.json`` without its field ``fill``, which the caller adds, and
+    return the paths of the altered pictures.
     """
     images: set[str] = set()
     counts: Counter[str] = Counter()

@@ -15,10 +15,9 @@ class Cases(Mapping[str, Case]):
     """Cases of a manifest, keyed by id and read from the file on demand, with facts about all cases.
 
     ``kinds`` is a set: it contains True if the manifest has drawn phantoms, and False if it has real radiographs.
-    ``digest`` is a hash of the manifest's content that does not depend on the order of lines. ``findings`` has the
-    findings that are present in each image. ``present`` has the ids of the image's cases in which the finding is
-    present. Both are keyed by image. With ``only``, the mapping has only the cases with these ids; the facts are still
-    about all cases.
+    ``digest`` is a hash of the manifest's content that does not depend on the order of lines. Two facts are keyed by
+    image: ``findings`` has the findings that are present in the image, and ``present`` the ids of its cases with the
+    finding present. With ``only``, the keys are only these ids; the facts are still about all cases.
     """
 
     def __init__(self, manifest: Manifest, only: Collection[str] | None = None) -> None:

@@ -102,7 +102,8 @@ def _ranked(rows: list[Candidate], depths: Sequence[float]) -> list[tuple[int, f
 def lesion_free_share(pool: int, drawn: int, quotas: Quotas) -> int:
     """Return the number of lesion-free cases to draw from ``pool`` cases beside ``drawn`` cases with the finding.
 
-    The quotas' proportion limits the number. Without this limit, "no" would nearly always be right for a rare finding.
+    The number is limited by the quotas' proportion of lesion-free cases to cases with the finding. Without this limit,
+    "no" would nearly always be right for a rare finding.
     """
     present = quotas.revision_required + quotas.revision_free
     allowed = quotas.lesion_free if present == 0 else -(-drawn * quotas.lesion_free // present)

@@ -116,8 +116,8 @@ class Checkpoint:
     ) -> Record:  # fmt: skip
         """Write the benchmark's files, delete files that only the generation needs, and rename the folder to ``out``.
 
-        ``altered`` has each case's record of altered pictures, which ``fill`` filled; it is None if no picture was
-        altered.
+        ``altered`` has each case's record of altered pictures, or is None if there are none. ``fill`` is the name of
+        the fill that made them.
         """
         extra: set[str] = set()
         if altered is not None:

@@ -138,7 +138,7 @@ class CaseSummary:
 
     @classmethod
     def of(cls, survey: Survey, recipe: PerceptionRecipe | None) -> CaseSummary:
-        """Return the summary of a survey made by this perception recipe."""
+        """Return the summary of a survey that was measured with the thresholds of ``recipe``."""
         drawn = None if survey.perception is None else survey.perception.attributes
         return cls(
             finding=survey.finding,

@@ -31,11 +31,11 @@ from chexqa.version import __version__
 class GenerationJob:
     """Settings of a generation: recipes (at most one per task), the question bank as a checked record, and the seed.
 
-    With ``controls`` every drawing is also made on plain grey; with ``layers`` its pixels are stored as a mask. With
-    ``reviewed`` only lesion masks that a review approved are used. ``plugins`` has the names of the plugins that add
-    questions. With ``lateral``, lateral views are also used. ``fill`` is the name of the fill of interventions; None
-    makes no altered pictures. ``fresh_of`` describes the existing benchmark whose cases get fresh items, as in
-    ``benchmark.json``; None for other generations.
+    With ``controls`` every drawing (outline, points or grid) is also made on plain grey; with ``layers`` the drawn
+    pixels are also stored as a mask. With ``reviewed`` only lesion masks that a review approved are used. ``plugins``
+    has the names of the plugins that add questions. With ``lateral``, lateral views are also used. ``fill`` is the name
+    of the fill of interventions; None makes no altered pictures. ``fresh_of`` describes the existing benchmark whose
+    cases get fresh items, as in ``benchmark.json``; None for other generations.
     """
 
     perception: PerceptionRecipe | None
@@ -53,7 +53,9 @@ class GenerationJob:
 
     @property
     def questions(self) -> list[Question]:
-        """Return the kinds of question that the benchmark declares: the kinds from plugins, and the kinds on places."""
+        """Return the kinds of question that are not built in (from plugins, and on places); the benchmark declares
+        them.
+        """
         own = [] if self.places is None else place_builders.questions(self.places, self.bank["language"])
         return [*plugins.load(self.plugins), *own]
 
@@ -156,7 +158,7 @@ class Original:
     - ``about``: the benchmark's name, version, hash and seed, as recorded in the fresh benchmark.
     - ``paths``: each case's finding and question path (sequence of questions), keyed by source id.
     - ``masks``: a hash of each case's finding, radiograph and masks, keyed by source id.
-    - ``drawn``: the paths of all pictures with a drawing.
+    - ``drawn``: the paths of all pictures with a drawing (outline, points or grid).
     - ``controls``: True if every drawing also exists on plain grey.
     """
 

@@ -39,11 +39,11 @@ class PerceptionRecipe:
     """Settings of detection, contour and attribute items.
 
     With ``stable_only`` an item is left out if slightly different masks would change its key. ``negative_kinds`` says
-    which absent cases may be lesion-free cases: ``normal`` radiographs, or those with ``other`` findings. With
-    ``exclude_relatives`` no lesion-free case shows a parent, child or look-alike of the finding. ``pa_only`` has the
-    findings that are asked about on PA views only. If ``depths`` are given (fractions of the picture's longer side),
-    all edits of a case have one of these depths. Cases are then drawn so that each depth is equally frequent for small,
-    medium and large lesions.
+    which cases without the finding may be lesion-free cases: ``normal`` radiographs, or those with ``other`` findings.
+    With ``exclude_relatives`` no lesion-free case shows a parent, child or look-alike of the finding. ``pa_only`` has
+    the findings that are asked about on PA views only. If ``depths`` are given (fractions of the picture's longer
+    side), all edits of a case have one of these depths. Cases are then drawn so that each depth is equally frequent for
+    small, medium and large lesions.
     """
 
     name: str

@@ -48,7 +48,7 @@ MASK_IS_WRONG = (WRONG_CONTOUR, WRONG_LUNG)
 def takes_correction(item: Item) -> bool:
     """Return True if a reviewer may correct the key of an item.
 
-    If the key of another item is wrong, the mask is redrawn, and the item is made again from the new mask.
+    Otherwise a wrong key is corrected through the mask: the mask is redrawn, and the item is made again from it.
     """
     kind = KINDS.get(item.kind, item.declared)
     return kind is not None and kind.stage in (4, None)

@@ -96,14 +96,14 @@ class Verdict:
     def lacks_reason(self) -> bool:
         """True if the verdict is "fix" or "reject" on an item, but has neither a reason nor a comment.
 
-        A mask needs no reason: it can be redrawn, and CheXpercept's own sheets of masks have no column for one.
+        A mask needs no reason: it can be redrawn, and CheXpercept's own sheets of masks have no column for a reason.
         """
         objects = self.verdict in (FIX, REJECT) and not self.is_on_mask
         return objects and self.reason is None and self.comment is None
 
     def after(self, old: Verdict) -> Verdict:
-        """Return a copy of this verdict that replaces ``old``: its earlier entries are those of ``old``, then ``old``
-        itself.
+        """Return a copy of this verdict that replaces ``old``; the copy's ``earlier`` has the earlier entries of
+        ``old``, then ``old`` itself.
         """
         answer = None if old.answer is None else list(old.answer)
         said: Record = {

@@ -60,7 +60,7 @@ def ready_parts(batch: Batch, verdicts: Sequence[Verdict]) -> list[str]:
 def waiting_parts(batch: Batch, verdicts: Iterable[Verdict]) -> dict[str, Waiting]:
     """Return the reviewers whose second part is not written yet, keyed by the name of the second part's sheet.
 
-    ``missing`` is 0 if the reviewer has answered all blind rows, so that the second part can be written.
+    ``Waiting.missing`` is 0 if the reviewer has answered all blind rows, so that the second part can be written.
     """
     parts = second_parts(batch)
     missing = _missing(batch, verdicts)

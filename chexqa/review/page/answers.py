@@ -104,7 +104,8 @@ class PartAnswers:
         return bool(cells.get(columns.VERDICT))
 
     def take(self, sent: Sequence[Any]) -> None:
-        """Add the changes that a page sent to the part's answers, and write their file; a closed part does not change.
+        """Add to the part's answers the changes that a page sent, and write the answers' file; a closed part does not
+        change.
 
         Raises ``InputError`` and adds nothing if a change cannot come from the page.
         """

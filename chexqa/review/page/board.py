@@ -102,7 +102,7 @@ def _value(value: float | None) -> str:
 def board_html(
     batch: Batch, folder: Path, parts: Mapping[str, Sequence[PartAnswers]], shown: Collection[str]
 ) -> str:  # fmt: skip
-    """Return the board as an HTML page without scripts; ``parts`` and ``shown`` as for :func:`lines`."""
+    """Return the coordinator's page as HTML without scripts; ``parts`` and ``shown`` as for :func:`lines`."""
     are_in, agreed, wrong = blind_are_in(parts), [], ""
     if are_in and any(part.rows for own in parts.values() for part in own):
         try:

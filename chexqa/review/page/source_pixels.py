@@ -40,7 +40,7 @@ class PutSource(NamedTuple):
 
 
 def put_source(material: Questions | Masks, case_id: str, home: Path, work: Path) -> PutSource:
-    """Write the script file that holds the pixel samples of a case's radiograph into ``home``.
+    """Write into ``home`` the script file with the pixel samples of a case's radiograph.
 
     A copy is written into ``work``, from which later pages get the script.
 

@@ -1,4 +1,5 @@
-"""Redrawn masks in a manifest: a redrawn mask replaces the old one, and is used after a second reader approves it.
+"""Redrawn masks in a manifest: a redrawn mask takes the old one's place, but is used only after a second reader
+approves it.
 
 Redrawn masks come from review pages, or as files ``FOLDER/AUTHOR/CASE.png`` of the radiograph's own size.
 """

@@ -235,7 +235,8 @@ def to_record(found: Validity) -> dict[str, Any]:
 
 
 def write_table(path: Path, found: Validity, notice: str | None) -> None:
-    """Write a table with a row for each figure, as csv or xlsx by the suffix of ``path``; ``notice`` becomes a column.
+    """Write a table with a row for each statistic, as csv or xlsx by the suffix of ``path``; ``notice`` becomes a
+    column.
 
     Columns: ``figure, kind, finding, reviewer, answers, patients, value, low, high``. Raises ``InputError`` for another
     suffix.

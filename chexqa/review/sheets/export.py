@@ -289,7 +289,7 @@ class Maker:
     ) -> None:  # fmt: skip
         """Write a sheet of the given tabs.
 
-        ``correction``: the number of the import whose faulty rows the sheet returns, otherwise 0.
+        ``correction``: the number of an import if the sheet gives its faulty rows back to the reviewer, otherwise 0.
         """
         path = self._folder / place.file
         name = path.stem

@@ -57,7 +57,7 @@ class Subject:
 
     @property
     def author(self) -> str | None:
-        """The person who redrew the mask, if nobody has signed the new mask yet."""
+        """The person who redrew the mask; None if the mask was not redrawn, or somebody has signed the new mask."""
         redrawn = self.case.redrawn if self.case is not None else None
         return str(redrawn["by"]) if redrawn is not None and redrawn["signed_by"] is None else None
 
@@ -84,7 +84,8 @@ def _load_case(case: Case) -> ShownMask:
 
 
 def from_benchmark(bench: Benchmark, sources: Mapping[str, Case] | None = None) -> list[Subject]:
-    """Return a benchmark's cases with the masks in its key; cases shown only under a grid are left out.
+    """Return a benchmark's cases with the masks in its key; cases without a picture of the plain radiograph are left
+    out.
 
     ``sources``: the result of :func:`chexqa.review.sheets.questions.made_from`.
     """

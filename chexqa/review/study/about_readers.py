@@ -1,7 +1,7 @@
-"""The readers of a study: their answers on experience, display and conditions, and the numbers that measure them.
+"""The readers of a study: what they say about experience, display and conditions, and numbers on their answers.
 
-Their answers are stored in ``readers.jsonl`` beside the verdicts. The numbers are computed from answers of the study,
-without those of the training.
+What readers say about themselves is stored in ``readers.jsonl`` beside the verdicts. Agreement is computed from their
+answers to the study's items, without training items.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def evaluation(case: CaseToBuild, kind: Kind) -> None:
 
 @builds("revision_expansion", "revision_contraction")
 def points(case: CaseToBuild, kind: Kind) -> None:
-    """Add the expansion or the contraction item on points, if the outline shown has an error.
+    """Add the item that asks at which points the outline must be expanded, or contracted, if the outline has an error.
 
     The expansion item shows the picture with the points; the contraction item refers to the same picture.
     """

@@ -1,4 +1,4 @@
-"""Builder of items that ask for the grid cell that represents the finding."""
+"""Builder of items that ask for the grid cell that shows the finding best."""
 
 from __future__ import annotations
 

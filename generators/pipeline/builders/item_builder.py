@@ -27,9 +27,9 @@ class ItemBuilder:
     """Collector of the items and answers of one case.
 
     ``store`` saves a PNG and its thumbnail (JPEG, or None) and returns the PNG's path in the benchmark. With
-    ``controls`` every drawing is also made on plain grey; with ``layers`` its pixels are stored as a mask.
-    ``more_texts`` has the texts of kinds from outside the package, keyed by kind. ``rule_words`` has the wording of the
-    recipes' rules in questions.
+    ``controls`` every drawing (outline, points or grid) is also made on plain grey; with ``layers`` the drawn pixels
+    are also stored as a mask. ``more_texts`` has the texts of kinds from outside the package, keyed by kind.
+    ``rule_words`` has the wording of the recipes' rules in questions.
     """
 
     case_id: str
@@ -78,9 +78,9 @@ class ItemBuilder:
 
         ``difficulty`` has the numbers of the evidence that show how hard the item is. ``stable`` is True if slightly
         different masks give the same answer. Detection items are always stable, since a slightly different mask is
-        still a mask. Contour items are, too, since an edit moves the outline several times as far as a drawn outline is
-        inexact. ``flags`` are further flags of the key. ``chance`` is the probability that a guess is right; by default
-        the guess is drawn evenly from all legal answers.
+        still a mask. Contour items are always stable, too, since an edit moves the outline by several times the error
+        of hand drawing. ``flags`` are further flags of the key. ``chance`` is the probability that a guess is right; by
+        default the guess is drawn evenly from all legal answers.
         """
         field = FINDINGS[self.finding].field if self.finding in FINDINGS else None  # a test marker is not a finding
         note = self.bank["notes"]["heart_overlap"] if field == "lung" else ""
