@@ -38,8 +38,8 @@ class Chance(NamedTuple):
 def numbers(points: int, weights: Sequence[float] = TRUE_POINTS) -> list[float]:
     """Return the probabilities that 0, 1, 2, … of the ``points`` points of a picture are true (mark an error).
 
-    A picture with two or more points has at least one that is not true. The last probability is that of the largest
-    possible number of true points.
+    The first probability is 0, because at least one point is true. The last is that of the largest possible number of
+    true points: of two or more points, at least one is not true.
 
     ``weights`` are the relative frequencies of one, two and three true points.
 

@@ -35,8 +35,8 @@ def made(bench: Path) -> dict[str, str]:
 def build(name: str, out: Path, folders: dict[str, str]) -> dict[str, str]:
     """Run the commands of the set ``name`` into the new folder ``out``; return the hashes of the benchmark's files.
 
-    ``folders`` has the folders that the set needs, keyed by the option that gives them. Raises ``SystemExit`` if a
-    folder is missing or a command fails.
+    ``folders`` has the folders that the set needs, keyed by the command-line option that names them. Raises
+    ``SystemExit`` if a folder is missing or a command fails.
     """
     about = yaml.safe_load((HERE / "sets.yaml").read_text(encoding="utf-8"))[name]
     lacking = [one for one in about.get("needs", ()) if not folders.get(one)]

@@ -42,7 +42,7 @@ CASES = 4
 
 
 def drawn(folder: Path, run: Run, server: str) -> None:
-    """Make the folders of the corpus whose files come from phantoms."""
+    """Make those folders of the corpus that contain files made from phantoms."""
     run("synth", "phantoms", "--cases", CASES, "--size", 256)
     run("generate", "phantoms", "-o", "bench")
     run("eval", "bench", "--models", "baseline/oracle,baseline/chance", "-o", "run")

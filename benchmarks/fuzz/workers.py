@@ -224,7 +224,7 @@ class Maker:
         return Try(target, scenario, self.filled(line, f"{scenario}/{number}"))
 
     def lay_out(self, target: Target, folder: Path) -> None:
-        """Copy the unchanged files of a target's stages (folders of the corpus) into the new folder."""
+        """Copy the corpus folders that the target uses (its ``stages``), unchanged, into the new folder."""
         folder.mkdir(parents=True)
         for stage in target.stages.split():
             copy(self._corpus / stage, folder / stage)

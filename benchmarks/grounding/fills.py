@@ -263,9 +263,10 @@ def correct(score: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 def exchanged(right: npt.NDArray[np.float64]) -> float:
     """Return the p-value of the hypothesis that the pictures of a pair cannot be told apart.
 
-    ``right`` has each pair's share of :func:`correct`. The two labels of random pairs are exchanged many times; the
-    p-value is the share of these times in which the mean of ``right`` is at least the observed one. The classifiers are
-    not trained again, since each pair is classified by a classifier that did not learn from it.
+    ``right`` has the share of each pair's two pictures that are classified correctly (:func:`correct`). The two labels
+    of random pairs are exchanged many times; the p-value is the share of these times in which the mean of ``right`` is
+    at least the observed one. The classifiers are not trained again, since each pair is classified by a classifier that
+    did not learn from it.
     """
     beyond = right - 0.5
     signs = np.random.default_rng(0).choice([-1.0, 1.0], (EXCHANGES, len(right)))
@@ -275,7 +276,8 @@ def exchanged(right: npt.NDArray[np.float64]) -> float:
 def told(rows: list[tuple[Numbers, Numbers]], make: Callable[[], Any], tested: bool = False) -> str:
     """Return, as text, the percentage of pictures classified correctly, with its 95 % interval over radiographs.
 
-    If ``tested`` is True, the text also has the p-value of :func:`exchanged`.
+    ``rows`` has the features of each pair of pictures; ``make`` returns an untrained classifier. If ``tested`` is True,
+    the text also has the p-value of :func:`exchanged`.
     """
     right = correct(scores(rows, make))
     p = f", p = {exchanged(right):.3f}" if tested else ""

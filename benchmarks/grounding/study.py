@@ -4,7 +4,7 @@
 and a fresh seed of it, and lets six models answer both. It prints
 
 - the numbers of the report's part "Does it look?" beside the true values;
-- for REPEATS studies with other answers to the same pictures: how many give each model its known verdicts, and how many
+- for REPEATS studies with other answers to the same pictures: in how many studies all verdicts are right, and how many
   intervals contain the true values;
 - how often simulated models that pick a side at random follow the mirrored picture in comparison items, whose key is a
   side.

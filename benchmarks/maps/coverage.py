@@ -28,7 +28,7 @@ NAMES = {
 
 
 def drawn(name: str, seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return one maker's simulated table of graded maps, and its table of scores."""
+    """Return one map maker's simulated results as two tables: its graded maps, and its scores of recognition."""
     random, (domain, skill, shift) = stream(seed, "coverage", name), PLANTED[name]
     sizes = stream(seed, "sizes")
     rows, scores = [], []

@@ -150,7 +150,7 @@ def measured(lesion: Lesion, plan: ContourPlan, shown: Outline, *purpose: object
 
 
 def drawn(lesion: Lesion, recipe: PerceptionRecipe, seed: int, number: int) -> dict[str, Any] | None:
-    """Draw item ``number`` of a lesion and return it as a record; return None if no item can be drawn."""
+    """Return a record of item ``number`` on a lesion, with random choices; None if the lesion allows no item."""
     purpose = seed, "outlines", lesion.radiograph, lesion.finding, number
     plan = draw_plan(lesion.mask, lesion.field, recipe.deformation, recipe.points, stream(*purpose))
     if isinstance(plan, str):

@@ -215,8 +215,8 @@ def boxes(manifest: Path, anatomy: Options, file: Path, images: Path, category: 
           source: str | None, access: str, license_: str | None) -> Outcome:  # fmt: skip
     """Read the boxes of VinDr-CXR (csv), NIH (BBox_List_2017.csv) or PadChest-GR (JSON).
 
-    All boxes of one finding on one picture become one case. A case with boxes is used only by tasks that ask for a
-    place.
+    All boxes of one finding on one picture become one case. A case with boxes is used only for questions that ask
+    for a place.
     """
     terms = Terms(access, license_, source)
     return boxes_source.ingest(file, images, manifest, terms, anatomy, Labels(category), absent)

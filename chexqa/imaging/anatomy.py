@@ -275,7 +275,7 @@ def regions(lungs: Lungs) -> dict[str, Mask]:
 
 
 def region_pixels(frame: Frame, inside: Mask, around: tuple[slice, slice]) -> dict[str, int]:
-    """Return the number of a mask's pixels in each region of one lung, keyed by the region's name.
+    """Return the number of a mask's pixels in each region of the lung that ``frame`` divides, keyed by region.
 
     The mask must lie completely in this lung. ``inside`` is the mask cropped to the rows and columns ``around``.
     """

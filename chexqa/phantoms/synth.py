@@ -122,9 +122,9 @@ def write_cases(
 
     The folder contains ``images/*.png`` (8-bit grey, longer side ``size`` pixels), ``masks/<case>/<structure>.png`` (0
     or 255) and the manifest. The cases are spread evenly over ``findings``, a selection of ``PHANTOM_FINDINGS``. Each
-    finding is present in two thirds of its cases. Every case has a different patient. With ``twins``, each present case
-    also gets a twin, which ``cases`` does not count: an absent case of the same patient, with the same radiograph drawn
-    without the lesion.
+    finding is present in two thirds of its cases. Every case has a different patient. With ``twins``, each case with
+    the finding also gets a twin, which ``cases`` does not count: a case of the same patient and finding, with the same
+    radiograph drawn without the lesion.
 
     The same arguments give the same bytes, with any number of ``workers`` (processes). The folder appears only when it
     is complete. ``on_case`` is called after every case.

@@ -199,7 +199,7 @@ def probabilities(works: Sequence[Work], overlap: float, seed: int, sampled: flo
     """Return the probability that a case is shared, keyed by case id.
 
     Cases are drawn one by one in a random order. All cases of a drawn case's patient are shared, until enough cases are
-    shared. If a fraction t of the cases was drawn, a patient with k cases is shared with the probability 1 - (1 - t)^k.
+    shared. If t is the share of cases drawn by then, a patient with k cases is shared with probability 1 - (1 - t)^k.
     The function multiplies this probability by ``sampled``, the probability that a case was chosen for ``works``.
     """
     _, passed = _shared_order(works, overlap, seed)

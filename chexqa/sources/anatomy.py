@@ -139,7 +139,7 @@ class Anatomy:
         return {part: own[0] if len(own) == 1 else {"all_of": own} for part, own in masks_of.items() if own}
 
     def remark(self) -> None:
-        """Add the numbers of radiographs that lack masks to the outcome's remarks."""
+        """Add remarks to the outcome: how many radiographs lack which masks."""
         self._alone.remark(self._outcome.remarks, "radiograph", "without anatomy masks in at least one of the sources")
         self._missing.remark(self._outcome.remarks, "radiograph", "without anatomy masks")
         self._one_lung.remark(self._outcome.remarks, "radiograph", "with a mask of one lung only")

@@ -146,7 +146,7 @@ class Places:
     def relative(self, folder: Path, name: str) -> str:
         """Return the path that the manifest has for the file ``name`` in the data folder ``folder``.
 
-        Raises ``InputError`` if a reader of the manifest would find another file at this path.
+        Raises ``InputError`` if this path leads to a different file when the manifest is read.
         """
         path = Path(os.path.normpath(self._real[folder].joinpath(name)))
         inside = self.image_root is None or path.is_relative_to(self._home)

@@ -48,8 +48,8 @@ def ingest(
 
     A case's mask is the union of all instances of its finding. The pictures are in the folder ``images`` (default:
     ``root``), or in its subfolders ``train_data``, ``test_data``, ``train`` or ``test``. A radiograph without any
-    outline becomes an absent case for each finding in ``absent``. A damaged entry is left out and recorded as a fault
-    of the outcome.
+    outline becomes a case without the finding for each finding in ``absent``. A damaged entry is left out and recorded
+    among the outcome's faults.
     """
     images = images or root
     files = [(split, root / f"ChestX_Det_{split}.json") for split in SPLITS]

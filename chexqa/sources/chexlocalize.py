@@ -60,9 +60,9 @@ def ingest(root: Path, manifest: Path, terms: Terms, anatomy: Options, labels: P
 
     In ``anatomy``, a radiograph is named ``patientX_studyY_viewZ_side``, or by a path that ends in these parts.
     ``labels`` is a CSV with CheXpert's labels and a column ``Path`` or ``Study``; each label 0 of an existing
-    radiograph becomes an absent case. Masks are written into the manifest as run lengths. They come from the split's
-    file of run lengths or, if that is missing, from its polygons; both give the same pixels. A damaged outline is
-    recorded as a fault of the outcome.
+    radiograph becomes a case without the finding. Masks are written into the manifest as run lengths. They come from
+    the split's file of run lengths or, if that is missing, from its polygons; both give the same pixels. A damaged
+    outline is recorded among the outcome's faults.
     """
     places = Places(manifest, [root, *anatomy.folders])
     outcome = Outcome(image_root=places.image_root)
@@ -129,7 +129,7 @@ class _Reader:
     def _one(
         self, file: Path, key: str, picture: Path, truth: dict[str, Any], labels: Labels | None
     ) -> Iterator[Record]:
-        """Yield the cases of one radiograph: a present case for each outline, an absent case for each label 0."""
+        """Yield the cases of one radiograph: one with the finding for each outline, one without for each label 0."""
         image = self._places.relative(self._root, str(picture.relative_to(self._root)))
         patient, study, side = key.split("_", 2)
         outlined = self._outlines(truth, f"{file}, {key}")

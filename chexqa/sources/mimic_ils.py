@@ -95,7 +95,8 @@ class _Reader:
         for finding in absent:
             if finding in targets:
                 self._outcome.fault(
-                    f"{where}: '{finding}' has a positive pair and a negative global pair, so no absent case is made"
+                    f"{where}: '{finding}' has a positive pair and a negative global pair, so no case without the "
+                    "finding is made"
                 )
                 continue
             if self._outcome.is_first(f"{study}/{finding}", where):

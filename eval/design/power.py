@@ -185,8 +185,9 @@ def patient_differences(
 
     Returns the array and the largest absolute value that a contribution can have. The mean of the contributions is the
     difference of the scores. For each contribution, a patient is drawn from ``people``, which has the weights of each
-    patient's items. On an item the models differ by 1, -1 or 0. One value is drawn for the patient, and one value for
-    each item. With probability ``sqrt(assumed.correlation)``, an item gets the patient's value instead of its own.
+    patient's items. On an item the models differ by d = 1, -1 or 0, and the contribution is the sum of d times the
+    item's weight. One d is drawn for the patient, and one for each item. With probability
+    ``sqrt(assumed.correlation)``, an item gets the patient's d instead of its own.
     """
     most = max(len(one) for one in people)
     table = np.zeros((len(people), most))

@@ -189,9 +189,9 @@ def begun(state: str, parsed: tuple[int, ...] | None, reply: str | None, reasoni
 
 
 def _not_audited(graded: Graded) -> dict[tuple[str, str], list[str]]:
-    """Return the reasons why questions cannot be asked under the asked conditions, keyed by case and kind of question.
+    """Return the reasons why questions are not asked under the asked conditions, keyed by case and kind of question.
 
-    The result is empty if no run was asked about altered pictures.
+    The result is empty if no run was asked altered items.
     """
     found: dict[tuple[str, str], list[str]] = {}
     for row in left_out(graded):

@@ -27,7 +27,7 @@ _PLACE = (*WHO, "repeat", "rotation", "item_id")
 
 
 def has_altered(graded: Graded) -> bool:
-    """Return True if a run was asked about altered pictures."""
+    """Return True if a run was asked altered items."""
     altered = (turn for run in graded.runs for turn in run.altered)
     return any(condition_of(turn.item_id) in altered_items.ALTERED for turn in altered)
 

@@ -47,7 +47,7 @@ def changed_on_repetition(sample: Sample, originals: pl.DataFrame) -> tuple[pl.D
 def seen_removed(sample: Sample, originals: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
     """Return how often a right "yes" on a phantom becomes a "no" on its twin without the lesion.
 
-    The twin is the absent case of the same patient and finding. Only phantoms made with ``synth --twins`` have a twin.
+    The twin is a case of the same patient and finding. Only phantoms made with ``synth --twins`` have a twin.
     """
     rows = originals.filter(kind="detection")
     key = pl.col("answer").list.first()

@@ -23,7 +23,7 @@ DROPS: dict[str, Any] = {
 
 
 def grounding(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each model and protocol that was asked about altered pictures, or about a fresh seed."""
+    """Return a row for each model and protocol that was asked altered items, or a fresh seed of the benchmark."""
     return grounding_rows(
         study.sample, answer_pairs(study), originals(study), _drops(study), study.benchmark.is_phantom
     )

@@ -176,8 +176,8 @@ def _finite(value: float) -> float | None:
 
 
 def _placed(rows: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows that have a score, with the column ``placement``: the share of absent cases with a lower
-    score.
+    """Return the rows that have a score, with the column ``placement``: the share of cases without the
+    finding that have a lower score.
     """
     parts = []
     for _, own in scores.group_by(["model", "finding"], maintain_order=True):

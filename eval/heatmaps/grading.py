@@ -344,7 +344,7 @@ def _row(model: str, target: Target, about_lesion: Lesion, state: str, values: m
 
 
 def predictions(rows: pl.DataFrame) -> list[Record]:
-    """Return the cells that maps and marks choose as answers to grid items, in records for ``chexqa grade``.
+    """Return the cells that maps and readers' marks choose as answers to grid items, in records for ``chexqa grade``.
 
     The answer of a map is the cell of its maximum; a missing map gives no answer.
     """

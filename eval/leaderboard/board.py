@@ -25,12 +25,11 @@ INDEX, PAGE, TABLE = "leaderboard.json", "index.html", "leaderboard.csv"
 
 
 def add(folder: Path, graded: Graded, added: str, by: str | None, title: str | None) -> list[Record]:
-    """Add the models of graded runs to a leaderboard, and return their entries; a leaderboard that does not exist is
-    made.
+    """Add the models of graded runs to a leaderboard, and return their entries; make the leaderboard if it is missing.
 
     ``added`` is the entries' date, and ``by`` the person or group that sent the runs. ``title`` replaces the page's
     title. Raise ``InputError`` if the same answers are on the leaderboard already, if a file that would be
-    replaced is not from a leaderboard, or if :func:`entry.entries_of` raises it.
+    replaced is not from a leaderboard, and for the models that :func:`entry.entries_of` rejects.
     """
     new = entries_of(graded, added, by)
     if folder.exists() and not folder.is_dir():

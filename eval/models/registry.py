@@ -82,7 +82,7 @@ class Price:
 class Model:
     """One model; the schema ``models`` defines each field. ``None`` means unknown or not needed.
 
-    ``domain`` is None for a model that no models file describes.
+    ``domain`` is None for a model that is described in no file of models.
 
     ``decoding`` goes unchanged into the request and includes the arguments that ``thinking`` selects. ``python`` is in
     no file: it is set for a model that is a Python object (:mod:`chexqa.eval.models.in_process`).

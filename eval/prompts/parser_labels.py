@@ -132,7 +132,7 @@ _SO = re.compile(
 
 
 def replacements(text: str) -> Iterator[str]:
-    """Yield the options that replace an earlier answer in short sentences, such as "so it is 2".
+    """Yield the options by which short sentences, such as "so it is 2", replace an earlier answer.
 
     An option is skipped if its own sentence rejects it.
     """

@@ -35,7 +35,10 @@ class Analysis(NamedTuple):
 
 
 def analyse(values: Floats, covariance: Floats) -> Analysis:
-    """Analyse the values ``(…, J)`` of J readers (at least 2), with their covariance over cases, ``(…, J, J)``."""
+    """Return the mean of the values ``(…, J)`` of J readers (at least 2), with its interval and p.
+
+    ``covariance`` ``(…, J, J)`` is the covariance of the values over cases.
+    """
     readers = values.shape[-1]
     every = covariance.sum(axis=(-2, -1)) - np.trace(covariance, axis1=-2, axis2=-1)
     return of_sums(values.mean(axis=-1), values.var(axis=-1, ddof=1), every / (readers * (readers - 1)), readers)

@@ -1,7 +1,7 @@
 """Agreement of a benchmark's key with the masks of a second reader, for each kind of question, with intervals.
 
 ``chexqa.eval.readers.mask_verdicts`` answers the benchmark's items from the second reader's masks. It also makes
-items from the second masks and answers them from the first masks.
+items from the second reader's masks and answers them from the benchmark's masks.
 """
 
 from __future__ import annotations

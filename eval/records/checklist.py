@@ -38,8 +38,8 @@ PREVALENCES = (0.01, 0.1, 0.3)
 
 
 class Entry(NamedTuple):
-    """Entry of a reporting checklist: the point to be reported, its known facts and its missing facts (None without
-    any).
+    """Entry of a reporting checklist: the point to be reported, its known facts (None if no fact is known) and its
+    missing facts (None if no fact is missing).
     """
 
     item: str

@@ -54,7 +54,10 @@ def files(
 
 
 def page_files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
-    """Return the page and its plots as files, keyed by their paths in the group's folder."""
+    """Return a group's page and plots as files, keyed by their paths in the folder of this page.
+
+    A group has the models that were asked the same items; ``groups`` has all groups of the report.
+    """
     graded, frames = group.graded, group.tables
     about = graded.benchmark.about
     notice = PHANTOM_NOTICE if graded.benchmark.is_phantom else None

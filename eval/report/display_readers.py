@@ -59,7 +59,7 @@ def tables(frames: Frames) -> Iterator[Table]:
 
 def random_tables(frames: Frames) -> Iterator[Table]:
     """Yield a table for each protocol with at least three readers: each model's score minus the mean score of the
-    readers.
+    readers, who count as a random sample of all readers.
     """
     rows = frames["random_readers"].to_dicts()
     for protocol in dict.fromkeys(row["protocol"] for row in rows):
@@ -82,7 +82,7 @@ def random_tables(frames: Frames) -> Iterator[Table]:
 
 
 def powered_tables(frames: Frames) -> Iterator[Table]:
-    """Yield a table of accuracies corrected by expert review for each protocol, if a reviewed sample was given."""
+    """Yield, for each protocol, a table of accuracies corrected by expert review, if a reviewed sample was given."""
     rows = frames["powered"].to_dicts()
     for protocol in dict.fromkeys(row["protocol"] for row in rows):
         here = [row for row in rows if row["protocol"] == protocol]

@@ -42,7 +42,11 @@ Ends = tuple[float | None, float | None, float | None, float | None]
 
 
 def grounding(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw each model's accuracy of detection against its net grounding, with intervals in both directions."""
+    """Draw each model's accuracy of detection against its net grounding, with intervals in both directions.
+
+    Net grounding is the share of answers that change when the lesion is filled in, minus the share that change when
+    lung elsewhere is filled in.
+    """
     known = table.drop_nulls(["net_grounding", "accuracy"])
     found = {row["model"]: row for row in known.to_dicts()}
     rows = [found[model] for model in order if model in found]

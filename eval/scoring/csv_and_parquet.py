@@ -49,7 +49,7 @@ def data_text(name: str) -> pl.Expr:
 
 
 def tidy(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the frame with floats rounded to 12 significant digits; values below 1e-12 become 0."""
+    """Return the frame with floats rounded to 12 significant digits; absolute values below 1e-12 become 0."""
     floats = [name for name, kind in frame.schema.items() if kind == pl.Float64]
     return frame.with_columns(
         pl.when(pl.col(name).abs() < _NOTHING).then(0.0).otherwise(pl.col(name).round_sig_figs(_DIGITS)).alias(name)

@@ -60,7 +60,7 @@ def check(benchmark: Benchmark, kinds: Sequence[str], protocol: str, blind: bool
 def cells(kinds: Sequence[str], language: str) -> list[str]:
     """Return the stress cells of the given kinds of stress, for a benchmark in the given language.
 
-    Kinds alternate in the list, so that a few cells in a row include every kind.
+    Kinds alternate in the list, so that a few consecutive cells include every kind.
     """
     of_kind = [_cells_of(kind, language) for kind in kinds]
     return [cell for row in zip_longest(*of_kind) for cell in row if cell is not None]

@@ -62,8 +62,8 @@ def subgroups(study: ScoredSample) -> pl.DataFrame:
     - ``model, protocol, dimension, group, score, patients, items, unfinished``; ``score`` is a level or the grid.
     - ``value``: for a level, the accuracy corrected for chance, averaged over kinds; for the grid, the hit rate,
       averaged over findings.
-    - ``gap``: the group's accuracy minus the accuracy of the dimension's other groups, within the same finding and
-      kind; null if the dimension is the finding.
+    - ``gap``: the group's accuracy (grid: hit rate) minus that of the dimension's other groups, within the same finding
+      and kind; null if the dimension is the finding.
     """
     rows = _rows(study)
     models = rows["model"].unique(maintain_order=True)

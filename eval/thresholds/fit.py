@@ -2,8 +2,8 @@
 
 The interval of a threshold has all values whose profile log likelihood is at most a certain distance below its maximum.
 The distance is half the squared quantile of a t distribution with (patients - 1) degrees of freedom, times the
-inflation of variance: the threshold's variance clustered by patient, divided by its variance for independent answers
-(at least 1).
+inflation of variance. The inflation is the threshold's variance clustered by patient, divided by its variance for
+independent answers; if it is below 1, it counts as 1.
 """
 
 from __future__ import annotations

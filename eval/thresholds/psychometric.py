@@ -32,8 +32,9 @@ THRESHOLD, SLOPE, BIAS, LAPSE = range(4)
 
 
 class Task(NamedTuple):
-    """Observations of one task, as arrays ``(N,)``: ``log_depth`` (NaN if there is no error), the response and its
-    weight.
+    """Observations of one task (yes/no, marks on points, or choice of a picture), as arrays ``(N,)``.
+
+    ``log_depth`` is the logarithm of the depth of the outline's error; NaN if there is no error.
     """
 
     form: Form
@@ -79,8 +80,8 @@ def pooled(task: Task) -> Task:
 
 
 def probability(task: Task, parameters: Floats, lapse: float) -> tuple[Floats, Floats]:
-    """Return the probabilities ``(N,)`` of a response, and their derivatives with respect to the parameters, ``(N,
-    4)``.
+    """Return each observation's probability ``(N,)`` of a positive response (yes, a mark, or the right picture), and
+    its derivatives ``(N, 4)`` with respect to the parameters.
     """
     slope = np.exp(parameters[SLOPE])
     log_z = np.where(task.has_error, np.minimum(slope * (task.log_depth - parameters[THRESHOLD]), _LARGEST_LOG), 0.0)

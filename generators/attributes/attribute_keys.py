@@ -107,7 +107,7 @@ def parts_of(lesion: Mask) -> list[Part]:
 class Ground:
     """The lungs that a lesion is measured against, each grown by the parts of the lesion that touch it.
 
-    - ``frames``: the lines that divide each lung into regions, keyed by side.
+    - ``frames``: the dividing lines between each lung's regions (:class:`Frame`), keyed by side.
     - ``regions``: the number of pixels of each region that is not empty, keyed by name.
     - ``lungs``: the number of pixels of each lung, keyed by side.
     """
@@ -189,8 +189,8 @@ class Judgement:
     """Regions and lungs that a recipe's rule counts as affected, with the measures of the case.
 
     - ``involved``: the affected regions in the order of ``REGIONS``.
-    - ``filled_most``: regions that are involved although they are below the threshold share: a component that reaches
-      the threshold in no region counts in the region of which it covers the largest share.
+    - ``filled_most``: regions that are affected only because a component that reaches the threshold share in no region
+      counts in the region of which it covers the largest share.
     - ``lung_area``: the number of covered pixels of each given lung, keyed by side.
     - ``lung_share``: the covered share of each given lung, keyed by side.
     """

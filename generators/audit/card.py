@@ -299,7 +299,7 @@ def _power(audit: Audit) -> list[str]:
 def pooled_words(audit: Audit) -> str:
     """Return sentences on known biases in the choice among four outlines; a single audit cannot show such small biases.
 
-    Returns "" for a benchmark that chexqa did not draw.
+    Returns "" for a benchmark that chexqa did not make.
     """
     drawn = "layout" not in audit.bench.about and audit.bench.about["counts"]["kinds"].get(POOLED_KIND)
     return POOLED if drawn and not audit.leaks else ""

@@ -22,8 +22,8 @@ class Candidate:
     """A case that can get a question path; only cases with the finding need a plan for their contour items.
 
     ``image_key`` identifies the radiograph's pixels. ``flagged`` cases have an item whose key would change with a
-    little noise in the masks; they are drawn only if the other cases do not meet the quotas. ``depth`` (of its edits)
-    and ``size`` (of its lesion) are given if the recipe names depths.
+    little noise in the masks; they are drawn only if the other cases do not meet the quotas. ``depth`` (of the
+    case's edits) and ``size`` (of its lesion) are used if the recipe names depths.
     """
 
     source_case_id: str
@@ -188,7 +188,8 @@ def draw_lesion_free(
     def place(finding: str, asked: set[str]) -> bool:
         """Give the finding one more radiograph; return True if a radiograph was found.
 
-        The radiograph is unused, or is taken from another finding that can be given a different radiograph instead.
+        The radiograph is unused, or is taken from another finding, which then gets a different one. ``asked`` has the
+        findings that have been tried.
         """
         asked.add(finding)
         free = next((key for key in rows[finding] if not serves[key] and key not in holder), None)

@@ -66,7 +66,7 @@ class BrokenError(ValueError):
 
 
 class Link(NamedTuple):
-    """Relationship: the kind of its target part, and the target's name in the archive."""
+    """A relationship of the format xlsx: the kind of part that it points to, and this part's name in the archive."""
 
     kind: str
     target: str

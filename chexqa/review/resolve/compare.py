@@ -166,8 +166,8 @@ def units_of(
 
     A unit is what is compared between readers: the item itself or, if several options can be right, one option.
 
-    ``answers`` has each reader's answer; ``scales`` is the result of :func:`scales_of`. A grid item whose key has no
-    cell has no units, since no answer could be a hit.
+    ``answers`` has each reader's answer; ``scales`` is the result of :func:`scales_of`. The list is empty
+    for a grid item whose key has no cell, because no answer can be a hit.
     """
     item = place.item
     assert item is not None, "answers are given to items"

@@ -154,7 +154,7 @@ class Plate:
 
 @dataclass(frozen=True)
 class Page:
-    """A row of the workbook as the viewer shows it."""
+    """Page of the HTML viewer: the question and pictures of one row of the workbook."""
 
     id: str
     tab: str

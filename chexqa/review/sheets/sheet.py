@@ -53,14 +53,14 @@ class Feedback(NamedTuple):
 class SheetRow:
     """Item or case as a row of a sheet.
 
-    - ``cells``: locked texts, keyed by column title.
+    - ``cells``: texts of the locked columns, keyed by column title.
     - ``choices``: the entries of the answer's drop-down list.
     - ``options``: the number of yes/no columns: one for each option if several options can be right, otherwise none
       (0).
     - ``typed``: words that a reviewer may type instead of a choice.
-    - ``alone``: the words among ``typed`` that say that no option is right.
+    - ``alone``: the words among ``typed`` that say that no option is right, so that they must stand alone.
     - ``is_cell``: True if the answer is a cell of the grid.
-    - ``entries``: texts already written into the reviewer's cells.
+    - ``entries``: texts already written into the reviewer's columns.
     """
 
     row_id: str

@@ -33,7 +33,7 @@ class StudyWish:
     - ``training``: the number of other cases that readers train on.
     - ``repeat``: the share of items that are asked again.
     - ``rule``: what readers do when they are uncertain.
-    - ``earlier``: earlier reviews or stores, which show which reader saw which key.
+    - ``earlier``: earlier reviews (folders or files, as in :func:`saw_key`), to find the keys that readers saw.
     - ``leave_out``: True to leave out a case whose key a reader saw; False to raise ``InputError``.
     """
 
