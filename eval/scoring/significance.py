@@ -13,6 +13,7 @@ from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 from scipy import sparse, stats
 
 from chexqa.files.seeds import stream
@@ -21,6 +22,8 @@ DRAWS = 100_000
 ALPHA = 0.05
 POWER = 0.8
 _AT_ONCE = 4000
+# Distance from 0 of an interval's end that is moved out of 0.
+BEYOND = 1e-6
 Floats = npt.NDArray[np.floating]
 
 
@@ -102,6 +105,19 @@ def mcnemar(only_first: int, only_second: int) -> float:
     0.021484375
     """
     return float(stats.binomtest(only_first, only_first + only_second).pvalue) if only_first + only_second else 1.0
+
+
+def agreeing() -> list[pl.Expr]:
+    """Return expressions for the ends of intervals of differences that agree with the column ``p``, not corrected.
+
+    An interval contains 0 if and only if p is 5 % or more: if not, the end nearer 0 is moved to 0, or just beyond it.
+    The columns are ``difference, difference_low, difference_high``; a row without p or without an interval stays.
+    """
+    value, low, high = (pl.col(f"difference{end}") for end in ("", "_low", "_high"))
+    equal, inside = low.is_not_null() & (pl.col("p") >= ALPHA), (low <= 0) & (high >= 0) & (pl.col("p") < ALPHA)
+    lower = pl.when(equal).then(pl.min_horizontal(low, 0.0)).when(inside & (value > 0)).then(BEYOND).otherwise(low)
+    upper = pl.when(equal).then(pl.max_horizontal(high, 0.0)).when(inside & (value < 0)).then(-BEYOND).otherwise(high)
+    return [lower.alias("difference_low"), upper.alias("difference_high")]
 
 
 def letters(different: npt.NDArray[np.bool_]) -> list[str]:

@@ -20,7 +20,7 @@ from scipy import sparse, stats
 from chexqa.contract.kinds import LEVELS
 from chexqa.eval.scoring.intervals import Floats
 from chexqa.eval.scoring.sample import WHO, ScoredSample, contrasts
-from chexqa.eval.scoring.significance import sign_flips
+from chexqa.eval.scoring.significance import agreeing, sign_flips
 from chexqa.eval.tables import model_pairs
 from chexqa.eval.tables.asked_items import item_sets
 from chexqa.eval.tables.levels_and_stages import OVERALL, beside
@@ -110,13 +110,17 @@ def _differences(matrix: ScoreMatrix, pairs: list[tuple[str, str, str]], margin:
     differences = matrix.values.combine(weights)
     table = beside(pl.DataFrame(keys, schema=_PAIR, orient="row"), {"difference": differences})
     firsts, seconds = np.array(places).T
-    return table.with_columns(
-        pl.Series("value_a", matrix.values.value[firsts]),
-        pl.Series("value_b", matrix.values.value[seconds]),
-        pl.Series("p", sign_flips(matrix.cluster_parts, weights)),
-        pl.lit(margin).alias("margin"),
-        pl.Series("p_alike", differences.p_alike(margin)).fill_nan(None),
-    ).select(list(_PROTOCOLS))
+    return (
+        table.with_columns(
+            pl.Series("value_a", matrix.values.value[firsts]),
+            pl.Series("value_b", matrix.values.value[seconds]),
+            pl.Series("p", sign_flips(matrix.cluster_parts, weights)),
+            pl.lit(margin).alias("margin"),
+            pl.Series("p_alike", differences.p_alike(margin)).fill_nan(None),
+        )
+        .with_columns(agreeing())
+        .select(list(_PROTOCOLS))
+    )
 
 
 def rankings(groups: pl.DataFrame) -> pl.DataFrame:

@@ -178,6 +178,25 @@ def test_sign_flip_p_values_are_uniform_where_models_are_alike() -> None:
     assert np.mean(p <= 0.05) <= 0.09
 
 
+def test_the_interval_of_a_difference_agrees_with_its_p_value() -> None:
+    """Of each row: difference, ends and p; then the ends that agree, where only an end on the wrong side of 0 moves."""
+    rows = [
+        ((0.2, 0.1, 0.3, 0.01), (0.1, 0.3)),
+        ((-0.2, -0.3, -0.1, 0.01), (-0.3, -0.1)),
+        ((0.2, 0.1, 0.3, 0.05), (0.0, 0.3)),
+        ((-0.2, -0.3, -0.1, 0.06), (-0.3, 0.0)),
+        ((0.2, -0.1, 0.5, 0.06), (-0.1, 0.5)),
+        ((0.2, -0.1, 0.5, 0.04), (significance.BEYOND, 0.5)),
+        ((-0.2, -0.5, 0.1, 0.04), (-0.5, -significance.BEYOND)),
+        ((0.2, None, None, 0.5), (None, None)),
+        ((0.2, 0.1, 0.3, None), (0.1, 0.3)),
+    ]
+    names = ["difference", "difference_low", "difference_high", "p"]
+    frame = pl.DataFrame([row for row, _ in rows], schema=dict.fromkeys(names, pl.Float64), orient="row")
+    found = frame.with_columns(significance.agreeing()).select(names[1:3]).rows()
+    assert found == [ends for _, ends in rows]
+
+
 def test_mcnemar_is_the_exact_binomial_test_of_discordant_items() -> None:
     assert significance.mcnemar(1, 9) == pytest.approx(2 * (1 + 10) / 2**10)
     assert significance.mcnemar(0, 0) == 1

@@ -104,6 +104,8 @@ def test_a_pair_is_alike_different_or_not_settled(handmade: Builder) -> None:
     assert verdicts["good", "same"] == "alike"
     assert verdicts["good", "poor"] == verdicts["fair", "poor"] == "different"
     assert verdicts["good", "fair"] == "not settled"
+    for row in found.to_dicts():
+        assert (row["difference_low"] > 0 or row["difference_high"] < 0) == (row["p"] < 0.05)
     wider = model_pairs.compare_models(replace(made, graded=replace(made.graded, margin=0.3))).pairs
     row = rows(wider.filter(pl.col("score") == "coarse"), "model_a", "model_b")["good", "fair"]
     assert (row["margin"], row["verdict"]) == (0.3, "alike")
