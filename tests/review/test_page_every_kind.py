@@ -178,8 +178,9 @@ def test_a_training_page_says_what_the_key_says_once_a_row_is_answered(
 ) -> None:
     study, bench = tmp_path / "study", benchmark.load(small)
     code, out, _ = cli("review", "study", small, "-o", study, "--readers", "anna", "--sample", 1, "--training", 3,
-                       "--repeat", 0, "--page")  # fmt: skip
+                       "--repeat", 0, "--page-only")  # fmt: skip
     assert code == 0
+    assert [*study.rglob("*.xlsx")] == []
     assert "double-click its review.html" in out
     data = page_data(study / PAGES / "anna-training")
     page = tab.open(study / PAGES / "anna-training" / PAGE)

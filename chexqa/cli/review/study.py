@@ -41,9 +41,10 @@ _PATHS = click.Path(path_type=Path)
 @click.option("--page", is_flag=True,
               help="Also write a review page for each sheet; readers open it in a browser, without a "
               "server.")  # fmt: skip
+@click.option("--page-only", is_flag=True, help="Write review pages instead of sheets.")
 def study(
     bench: Path, out: Path, readers: str, sample: int | None, cases: Path | None, training: int, repeat: float,
-    rule: str | None, earlier: tuple[Path, ...], leave_out_seen: bool, seed: int, page: bool,
+    rule: str | None, earlier: tuple[Path, ...], leave_out_seen: bool, seed: int, page: bool, page_only: bool,
 ) -> None:  # fmt: skip
     """Assign the items of BENCH to readers. Every reader answers every case without seeing proposals.
 
@@ -61,10 +62,10 @@ def study(
     design = StudyWish(training, repeat, RULE if rule is None else rule, earlier, leave_out_seen)
     wish = Wish(
         names, 1.0 if len(names) > 1 else 0.0, len(names), sample=sample, seed=seed, blind_answers=True, cases=cases,
-        study=design,
+        page_only=page_only, study=design,
     )  # fmt: skip
-    done = export(bench, out, wish, None, progress, page_writer(page))
-    for file, rows in done.sheets:
+    done = export(bench, out, wish, None, progress, page_writer(page or page_only))
+    for file, rows in () if page_only else done.sheets:
         say(f"{out / file}: {plural(rows, 'row')}")
     list_pages(out, done.pages)
     low, high = wilson(0.5, done.patients)
