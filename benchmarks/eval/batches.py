@@ -1,9 +1,9 @@
 """Speed and memory of writing a batch's files, compared with a plain write of the same number of bytes.
 
 The batch has 1,040 questions. Each question is a separate conversation with two pictures of 0.6 MB; all pictures make
-1.7 GB of base64. For comparison, a plain script reads the same picture files, writes random bytes into files of the
-same sizes as the batch's, and flushes them to disk. The two alternate, and their median times are compared. Peak memory
-is measured in separate processes.
+1.7 GB of base64. For comparison (the plain write), the same picture files are read, then random bytes are written into
+files of the same sizes as the batch's and flushed to disk. The two alternate, and their median times are compared. Peak
+memory is measured in separate processes.
 
 python benchmarks/eval/batches.py [--short]
 """

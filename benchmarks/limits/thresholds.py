@@ -40,7 +40,7 @@ def probability(form: Form, depth: np.ndarray, threshold: float) -> np.ndarray:
 
 
 def observed(random: np.random.Generator, form: Form, threshold: float, items: int = ITEMS) -> Task:
-    """Return the simulated answers of an observer with the given threshold to the items of one task."""
+    """Return the answers to the items of one task by a simulated observer with the given threshold."""
     patient = np.repeat(np.arange(items // 2), 2)
     depth = np.exp(random.uniform(*np.log(DEPTHS), items))
     if form == "yes_no":

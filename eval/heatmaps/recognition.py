@@ -71,7 +71,7 @@ def read_scores(model: str, folder: Path, truth: Truth) -> pl.DataFrame | None:
 
 
 def fold_of(cluster: str) -> int:
-    """Return the number, from 0, of the part to which a patient belongs.
+    """Return the number, from 0, of the fold to which a patient belongs.
 
     The number depends only on the patient's name.
     """

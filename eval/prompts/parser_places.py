@@ -116,6 +116,8 @@ def read_turn(item: Item, raw: str | None, finish_reason: str | None, frame: Fra
 def read(form: str, raw: str, frame: Frame, size: Size) -> Place:
     """Return the place that a reply names, in pixels of a picture of ``size`` (width, height).
 
+    ``parsed`` is (1,) for a place and (2,) for "nowhere".
+
     >>> from chexqa.eval.places.coordinate_systems import FRAMES
     >>> read("box", "Answer: [100, 200, 300, 400]", FRAMES["thousand"], (1000, 500)).shapes
     ((100.0, 100.0, 300.0, 200.0),)

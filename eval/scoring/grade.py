@@ -156,7 +156,8 @@ def grade_runs(
 ) -> Graded:
     """Return the grades of runs of a loaded benchmark; ``reread`` as in :func:`grade_folders`.
 
-    If ``on`` names a run, or one of the runs is a reader study, all models are graded on the items asked in that run.
+    All models are graded only on the items that the run ``on`` (if given) and each reader study among ``runs`` asked.
+    Without any of these, each run is graded on its own items.
     """
     domains = _domains(runs, models_file)
     used, changed = rereading.reread(benchmark, runs) if reread else (tuple(runs), None)

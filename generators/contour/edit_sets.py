@@ -135,10 +135,10 @@ class EditSets:
         edits than it has room for. With ``strict``, each of the four pictures must differ from the suboptimal mask by a
         set of edits that could be the true set.
 
-        Two sets of edits are drawn for the pictures. One picture has neither set, one the first, one the second, and
-        one both. Each picture then differs from two others by one set and from the third by both sets, so similarity
-        does not reveal the right picture. Their order is random. The pictures contain neither the suboptimal mask,
-        which was shown before, nor a mask similar to it.
+        The right picture shows the optimal mask, without edits. Two sets of edits are drawn for the other pictures: one
+        has the first set, one the second, and one both. Each picture then differs from two others by one set and from
+        the third by both sets, so similarity does not reveal the right picture. The order of the pictures is random.
+        They contain neither the suboptimal mask, which was shown before, nor a mask similar to it.
         """
         able = self.able(spacing)
         if not len(able):
