@@ -280,7 +280,7 @@ class Origin:
     """Origin of a benchmark: recipes and bank as records, seed, phantom or real data, kinds from plugins.
 
     ``fresh_of`` and ``interventions`` are the fields of ``benchmark.json``. If the benchmark is a fresh seed,
-    ``fresh_of`` names the older benchmark. ``interventions`` is None without altered pictures.
+    ``fresh_of`` names the older benchmark. ``interventions`` is None if there are no altered pictures.
     """
 
     name: str

@@ -238,7 +238,7 @@ def _ask_live(order: RunConfig) -> list[ModelProgress]:
 
 
 def _rule(given: dict[str, Any]) -> StoppingRule | None:
-    """Return the stopping rule of ``--until-decided``; None without this option.
+    """Return the stopping rule of ``--until-decided``; None if the option is not given.
 
     If no models are named, the rule's two models become the models to ask.
     """

@@ -39,8 +39,8 @@ class Status:
     - ``set_aside``: number of lines of the logs that are not turns.
     - ``rate_per_min``: replies per minute until now (for a finished model, until its last reply); None if the last turn
       failed, or without recent replies.
-    - ``left_s``: the expected time until the model is finished, in seconds; None without a rate, and for a finished
-      model.
+    - ``left_s``: the expected time until the model is finished, in seconds; None if no rate is known, and for a
+      finished model.
     - ``last_turn``, ``last_reply``: times.
     - ``last_error``: the text of the last turn if it failed.
     - ``note``: a sentence if the server reports that another model answered.

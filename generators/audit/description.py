@@ -150,7 +150,7 @@ def _by_finding(
 
 
 def _overlap(items: Iterable[Item], answers: dict[str, Answer]) -> Record | None:
-    """Return the range of the IoU between outlines that need a revision and the right outlines; None without these."""
+    """Return the range of the IoU between wrong outlines and the right outlines; None if no outline is wrong."""
     return ranges(
         answers[item.item_id].evidence["iou"]
         for item in items
@@ -170,7 +170,7 @@ def _true_edits(items: Iterable[Item], answers: dict[str, Answer]) -> list[tuple
 
 
 def _depth(items: Iterable[Item], answers: dict[str, Answer], cases: dict[str, CaseKey]) -> Record | None:
-    """Return the range of the edits' depth, as a fraction of the picture's longer side; None without edits."""
+    """Return the range of the edits' depth, as a fraction of the picture's longer side; None if there are no edits."""
     depths = []
     for case_id, edits in _true_edits(items, answers):
         size = cases[case_id].measures.get("working_size")

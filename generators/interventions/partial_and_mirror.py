@@ -145,7 +145,7 @@ def _is_clear(lesion: Mask, lungs: Lungs, judged: Judgement, asked: Asked) -> bo
 
 
 def mirrored_keys(lesion: Mask, lungs: Lungs, asked: Asked) -> Keys:
-    """Return the keys of the mirrored picture, for kinds whose key changes clearly (see :func:`changed_keys`)."""
+    """Return the keys of the mirrored picture as :func:`changed_keys` does."""
     return changed_keys(np.ascontiguousarray(lesion[:, ::-1]), mirrored_lungs(lungs), asked)
 
 

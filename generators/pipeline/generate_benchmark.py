@@ -156,7 +156,10 @@ class CaseSummary:
 
 
 def _depth(survey: Survey) -> float | None:
-    """Return the depth of the shallowest true edit, as a fraction of the picture's longer side; None without a plan."""
+    """Return the depth of the shallowest true edit, as a fraction of the picture's longer side.
+
+    Return None if there is no plan.
+    """
     plan = None if survey.perception is None else survey.perception.plan
     if plan is None or survey.size is None:
         return None

@@ -258,7 +258,7 @@ def recorded_manifest(batch: Batch) -> Path | None:
 
 
 def recorded_runs(batch: Batch) -> tuple[Path, ...]:
-    """Return the paths of the runs whose answered places the sheets show beside the proposals.
+    """Return the paths of the runs whose answers the sheets show as places beside the proposals.
 
     Raises ``InputError`` if a run is missing.
     """

@@ -95,7 +95,7 @@ class PartAnswers:
 
     @property
     def newest(self) -> str | None:
-        """The time of the last change in ISO 8601; None without a change."""
+        """The time of the last change in ISO 8601; None if nothing has changed."""
         return max((row["changes"][-1]["at"] for row in self.rows.values() if row["changes"]), default=None)
 
     def _is_judged(self, cells: Mapping[str, str]) -> bool:

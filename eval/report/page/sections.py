@@ -39,7 +39,7 @@ def _of_grid(frames: Frames, order: list[str]) -> Figure | None:
 
 
 def _of_cells(frames: Frames, order: list[str]) -> Figure | None:
-    """Return a figure of how often all models choose each cell, and how often it is right; None without cells."""
+    """Return a figure of how often all models choose each cell and how often it is right; None if no cell was asked."""
     table = frames["cells"]
     if not table.height:
         return None
