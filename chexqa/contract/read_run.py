@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import itertools
 import json
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from operator import itemgetter
@@ -91,8 +92,15 @@ class Turn:
 
     @classmethod
     def from_record(cls, record: Record) -> Turn:
-        """Return the turn of a checked record; only optional fields can be missing."""
+        """Return the turn of a checked record; only optional fields can be missing.
+
+        Turns with the same model, ids and hashes of pictures share these texts in memory.
+        """
         values = [*_in_order(record), *map(record.get, _OPTIONAL)]
+        for place in _SHARED_PLACES:
+            if values[place] is not None:
+                values[place] = sys.intern(values[place])
+        values[_HASHES] = map(sys.intern, values[_HASHES])
         for place in _TUPLE_PLACES:
             if values[place] is not None:
                 values[place] = tuple(values[place])
@@ -118,6 +126,10 @@ _OPTIONAL = (
 _REQUIRED = _TURN_FIELDS[: -len(_OPTIONAL)]
 _TUPLES = ("parsed", "image_hashes", "order")
 _TUPLE_PLACES = tuple(_TURN_FIELDS.index(name) for name in _TUPLES)
+# Texts that many turns have, and that are kept once: a run of 14 models has each id and hash 14 times.
+_SHARED = ("model", "protocol", "case_id", "item_id", "state", "finish_reason", "provider_model", "condition", "stress")
+_SHARED_PLACES = tuple(_TURN_FIELDS.index(name) for name in _SHARED)
+_HASHES = _TURN_FIELDS.index("image_hashes")
 _in_order = itemgetter(*_REQUIRED)
 _decode = json.JSONDecoder().decode
 
