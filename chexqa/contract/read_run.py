@@ -343,7 +343,7 @@ def turn_of(line: bytes) -> Turn | None:
         return None
     if b"\\" in line and (b"\\ud" in line or b"\\uD" in line):  # a lone surrogate, which could not be written again
         record = _decode(dump(record).encode(errors="replace").decode())
-    return None if _odd(record) else Turn.from_record(_with_whole_numbers(record))
+    return None if _odd(record) else Turn.from_record(reply_limits.whole_numbers(record))
 
 
 def bounded(turn: Turn) -> Turn:
@@ -359,19 +359,6 @@ def bounded(turn: Turn) -> Turn:
         provider_model=reply_limits.short(turn.provider_model),
         error=reply_limits.short(turn.error, reply_limits.MAX_ERROR_CHARACTERS),
     )
-
-
-def _with_whole_numbers(record: Record) -> Record:
-    """Return a checked record in which whole numbers written with a decimal point (1.0) are integers."""
-    counts, lists = ("repeat", "rotation", "attempts"), ("parsed", "order")
-    usage = record["usage"] or {}
-    numbers = [record[name] for name in counts], *(record[name] or () for name in lists), usage.values()
-    if float not in map(type, itertools.chain.from_iterable(numbers)):
-        return record
-    made: Record = {name: int(record[name]) for name in counts}
-    made |= {name: record[name] and [int(number) for number in record[name]] for name in lists}
-    made["usage"] = record["usage"] and {name: value if value is None else int(value) for name, value in usage.items()}
-    return record | made
 
 
 def _odd(record: Record) -> str:

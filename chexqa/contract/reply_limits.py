@@ -6,8 +6,11 @@ impossible number becomes None.
 
 from __future__ import annotations
 
+import itertools
 from datetime import datetime
 from typing import Any
+
+from chexqa.files.jsonio import Record
 
 # Models write at most 128,000 tokens; such a reply has about half as many characters as allowed here.
 MAX_TEXT_CHARACTERS = 1_000_000
@@ -85,3 +88,16 @@ def is_time(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def whole_numbers(record: Record) -> Record:
+    """Return a checked turn in which whole numbers written with a decimal point (1.0) are integers."""
+    counts, lists = ("repeat", "rotation", "attempts"), ("parsed", "order")
+    usage = record["usage"] or {}
+    numbers = [record[name] for name in counts], *(record[name] or () for name in lists), usage.values()
+    if float not in map(type, itertools.chain.from_iterable(numbers)):
+        return record
+    made: Record = {name: int(record[name]) for name in counts}
+    made |= {name: record[name] and [int(number) for number in record[name]] for name in lists}
+    made["usage"] = record["usage"] and {name: value if value is None else int(value) for name, value in usage.items()}
+    return record | made
