@@ -1,6 +1,6 @@
 """Valid input files for the fuzzer: one small file of every kind, made by chexqa from made-up sources.
 
-Each folder directly under this corpus is a *stage*: a try of the fuzzer copies the stages that its command reads.
+A try of the fuzzer copies the folders of this corpus that its command reads.
 """
 
 from __future__ import annotations
@@ -329,10 +329,10 @@ def reviews(folder: Path, run: Run) -> None:
         fill(sheet, items)
     for sheet in sorted(folder.glob("csv-sheets/*/*.csv")):
         fill_csv(sheet)
-    for stage in ("sheets", "mask-sheets", "csv-sheets", "study"):
-        shutil.copytree(folder / stage, folder / f"{stage}-done")
-        bench = ("--benchmark", "small") if stage in ("sheets", "study") else ()
-        run("review", "import", f"{stage}-done", *bench)
+    for name in ("sheets", "mask-sheets", "csv-sheets", "study"):
+        shutil.copytree(folder / name, folder / f"{name}-done")
+        bench = ("--benchmark", "small") if name in ("sheets", "study") else ()
+        run("review", "import", f"{name}-done", *bench)
     run("review", "adjudicate", "small", "sheets-done/verdicts.jsonl", "-o", "decided")
     run("review", "export", "small", "-o", "pages", *deal, "--page", "--both-parts")
     save_page(folder / "pages", "anna-2")

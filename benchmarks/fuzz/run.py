@@ -123,9 +123,9 @@ class Builder(NamedTuple):
 def names(folder: Path) -> dict[str, str]:
     """Return the id of one case and one item of each benchmark, for use in command lines."""
     found: dict[str, str] = {}
-    for stage in ("bench", "small"):
-        item = next(item for item in benchmark.load(folder / stage).items if item.kind != GRID_CELL)
-        found |= {f"{stage}-case": item.case_id, f"{stage}-item": item.item_id}
+    for name in ("bench", "small"):
+        item = next(item for item in benchmark.load(folder / name).items if item.kind != GRID_CELL)
+        found |= {f"{name}-case": item.case_id, f"{name}-item": item.item_id}
     return found
 
 

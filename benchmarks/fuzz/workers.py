@@ -224,10 +224,10 @@ class Maker:
         return Try(target, scenario, self.filled(line, f"{scenario}/{number}"))
 
     def lay_out(self, target: Target, folder: Path) -> None:
-        """Copy the corpus folders that the target uses (its ``stages``), unchanged, into the new folder."""
+        """Copy the corpus folders that the target uses (its ``folders``), unchanged, into the new folder."""
         folder.mkdir(parents=True)
-        for stage in target.stages.split():
-            copy(self._corpus / stage, folder / stage)
+        for name in target.folders.split():
+            copy(self._corpus / name, folder / name)
 
     def filled(self, line: str, scenario: str = "good/1") -> tuple[str, ...]:
         """Return the commands of a line (separated by ``;``) in order, with the placeholders filled in."""
@@ -242,8 +242,8 @@ class Maker:
         return tuple(part.strip() for part in line.split(";"))
 
     def _case(self, line: str) -> dict[str, str]:
-        stage = "small" if "small" in line else "bench"
-        return {"case": self._words[f"{stage}-case"], "item": self._words[f"{stage}-item"]}
+        name = "small" if "small" in line else "bench"
+        return {"case": self._words[f"{name}-case"], "item": self._words[f"{name}-item"]}
 
     def _change(self, target: Target, folder: Path, rng: random.Random) -> str:
         if target.files == ("out",):
@@ -280,7 +280,7 @@ def frequency(line: str) -> float:
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy the files of a stage (a folder of the corpus); large files that no command changes become hard links."""
+    """Copy the files of a folder of the corpus; large files that no command changes become hard links."""
 
     def place(start: str, end: str) -> None:
         if not start.endswith((".png", ".jpg", ".dcm", ".npy", ".npz", ".pkl")):

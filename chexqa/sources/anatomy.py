@@ -102,8 +102,8 @@ class Anatomy:
     def of(self, *names: str) -> Structures | None:
         """Return the path or the run lengths of each structure's mask, for the picture with one of these ``names``.
 
-        Return ``None`` if there is no mask for this picture. A damaged entry counts as missing, and its error is added
-        to the faults of the conversion.
+        Return ``None`` if there is no mask for this picture. A damaged entry counts as missing, and is recorded among
+        the outcome's faults.
         """
         if not self._finders:
             return None

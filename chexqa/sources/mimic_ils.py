@@ -30,7 +30,7 @@ def ingest(root: Path, manifest: Path, terms: Terms, images: Path, masks: Path |
     of its first positive ``basic`` pair. A finding with a negative ``global`` pair is absent. ``masks`` is the folder
     of masks (default: ``lesion_mask`` in ``root``). ``anatomy`` names pictures by ``dicom_id``. A square mask of a
     picture that is not square was drawn on the picture stretched to a square; the case's ``mask_frame`` records this.
-    The studies are read one by one, and a problem in one study is added to the faults of the conversion.
+    The studies are read one by one, and a problem in one study is recorded among the outcome's faults.
     """
     if not is_file(root / FILE):
         raise InputError(f"{root}: contains no {FILE}; name the folder that contains this file.")

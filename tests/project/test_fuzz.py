@@ -46,11 +46,11 @@ def test_every_command_is_tried_or_exempt_with_a_reason() -> None:
     assert all(len(reason) > 10 for reason in targets.EXEMPT.values())
 
 
-def test_every_target_changes_files_of_the_stages_it_copies() -> None:
+def test_every_target_changes_files_of_the_folders_it_copies() -> None:
     targets = importlib.import_module("targets")
     for target in targets.TARGETS:
-        stages = {*target.stages.split(), "out"}
-        assert {pattern.split("/")[0] for pattern in target.files} <= stages, target.kind
+        folders = {*target.folders.split(), "out"}
+        assert {pattern.split("/")[0] for pattern in target.files} <= folders, target.kind
         assert target.files or "{url}" in target.commands[0], target.kind
     assert len({target.kind for target in targets.TARGETS}) == len(targets.TARGETS)
 
