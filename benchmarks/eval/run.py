@@ -138,7 +138,7 @@ def in_turns(latency_s: float, pictures: int, turns: int, concurrency: int, roun
 def throughput(short: bool) -> None:
     print("server latency 200 ms, 32 conversations at once, one picture per turn:")
     rate, cpu = in_turns(0.2, 1, 640 if short else 1600, 32, 3)
-    print(f"throughput: {rate:.0%} of that of the HTTP client alone (target: at least 90 %)")
+    print(f"throughput: {rate:.0%} of what the HTTP client reaches alone (target: at least 90 %)")
     print(f"processor time: {cpu:.2f} times that of the HTTP client alone (target: at most 2)\n")
 
 
@@ -146,7 +146,7 @@ def cpu(short: bool) -> None:
     print("server latency 200 ms, 32 conversations at once, seven pictures per turn:")
     rate, cpu = in_turns(0.2, 7, 160 if short else 800, 32, 3)
     print(f"processor time: {cpu:.2f} times that of the HTTP client alone (target: at most 2.2)")
-    print(f"throughput: {rate:.0%} of that of the HTTP client alone\n")
+    print(f"throughput: {rate:.0%} of what the HTTP client reaches alone\n")
 
 
 def ideal(short: bool) -> None:

@@ -91,7 +91,7 @@ def without_pictures(patients: int, repeats: int) -> None:
                 of[name] += 1
                 held[name] += row[f"{name}_low"] - 1e-9 <= value <= row[f"{name}_high"] + 1e-9
     print(f"{patients} cases: all six verdicts are right in {right} of {repeats} studies, and at least one is wrong in "
-          f"{wrong}; in the other studies, some are undecided and all others are right")  # fmt: skip
+          f"{wrong}; in the remaining studies, no verdict is wrong, but at least one is undecided")  # fmt: skip
     for name, count in of.items():
         print(f"intervals of {name} that contain the true value: {100 * held[name] / count:.1f} % of {count}")
 

@@ -112,17 +112,15 @@ def again(bench: Benchmark, repeats: int) -> None:
                 truth[name, number].append(due)
                 if low is not None and high is not None and not np.isnan(low):
                     held[number.partition(",")[0]].append(low - 1e-9 <= due <= high + 1e-9)
-    print(
-        f"true value, and mean estimate of {repeats} studies (thresholds: the median of the estimates that lie in "
-        "the tested range):"
-    )
+    print(f"estimates of {repeats} studies; for thresholds, only estimates in the tested range count:")
     for (name, number), found_ in values.items():
         due, inside = float(np.mean(truth[name, number])), [one for one in found_ if not np.isnan(one)]
         if number.startswith("threshold"):
             middle = f"{np.median(inside):.1f} px" if inside else "none"
-            print(f"{name}, {number}: {_pixels(due)}, {middle} (found in {len(inside)} of {repeats} studies)")
+            print(f"{name}, {number}: true value {_pixels(due)}, median estimate {middle} (found in {len(inside)} of "
+                  f"{repeats} studies)")  # fmt: skip
         else:
-            print(f"{name}, {number}: {100 * due:.1f} %, {100 * float(np.mean(inside)):.1f} %")
+            print(f"{name}, {number}: true value {100 * due:.1f} %, mean estimate {100 * float(np.mean(inside)):.1f} %")
     for number, all_ in held.items():
         print(f"intervals of {number} that contain the true value: {100 * float(np.mean(all_)):.1f} % of {len(all_)}")
 

@@ -89,7 +89,7 @@ def main() -> int:
     )
     parser.add_argument("--only", default="", metavar="WORD",
                         help="only mistakes whose file or description contains this word")  # fmt: skip
-    parser.add_argument("--workers", type=int, default=2, help="number of mistakes tried at the same time (2)")
+    parser.add_argument("--workers", type=int, default=2, help="number of mistakes tested in parallel (default: 2)")
     asked = parser.parse_args()
     for mutant in MUTANTS:
         check(mutant)

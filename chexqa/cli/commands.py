@@ -189,7 +189,7 @@ def demo(folder: Path) -> None:
 @click.argument("name", metavar="ITEM|CASE")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="The PNG to write  [default: CASE.png].")
 @click.option("--run", "runs", type=click.Path(path_type=Path), multiple=True,
-              help="Also draw the places that the models of this run answered. May be repeated.")  # fmt: skip
+              help="Also draw the points and boxes that the models of this run gave. May be repeated.")  # fmt: skip
 def show(bench: Path, name: str, out: Path | None, runs: tuple[Path, ...]) -> None:
     """Draw a contact sheet of one case of BENCH: its pictures, questions, right answers and measured anatomy.
 

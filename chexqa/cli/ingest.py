@@ -65,7 +65,7 @@ def _common(access: str, why: str) -> Callable[[Callable[..., Any]], Callable[..
             type=click.Choice(["open", "credentialed"]),
             default=access,
             show_default=True,
-            help=f"Who may see the pictures. If credentialed, 'eval' does not send them to remote endpoints. {why}",
+            help=f"Who may see the pictures. 'eval' does not send credentialed pictures to remote endpoints. {why}",
         )
         @click.option("--license", "license_", help="The data's licence, kept with every case.")
         @click.option(

@@ -44,7 +44,7 @@ def import_() -> None:
 @click.argument("release", metavar="DIR", type=_PATH)
 @click.option(
     "--access", type=click.Choice(["open", "credentialed"]), default="credentialed", show_default=True,
-    help="Who may see the pictures. If credentialed, 'eval' does not send them to remote endpoints, as PhysioNet's "
+    help="Who may see the pictures. 'eval' does not send credentialed pictures to remote endpoints, as PhysioNet's "
     "terms demand.",
 )  # fmt: skip
 @click.option("-o", "--out", "output", required=True, metavar="BENCH", type=_PATH, help="The new benchmark's folder.")
@@ -81,8 +81,8 @@ def chexpercept(release: Path, access: str, output: Path) -> None:
               help="YAML file with the licence, authors, sources and other facts for the dataset card (README.md) and "
               "the Croissant metadata.")  # fmt: skip
 @click.option("-o", "--out", "output", required=True, type=_PATH,
-              help="The new folder. For --format croissant: the file BENCH/croissant.json. For --format vlmevalkit: a "
-                   "new folder, or a .tsv file.")  # fmt: skip
+              help="The new folder. For --format vlmevalkit: a new folder or a .tsv file. For --format croissant: give "
+                   "BENCH/croissant.json.")  # fmt: skip
 def export(bench: Path, fmt: str, no_key: bool, split_key: bool, about_file: Path | None, output: Path) -> None:
     """Write a benchmark in the format of another project, or without its key.
 

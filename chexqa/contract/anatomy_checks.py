@@ -29,8 +29,8 @@ def check_lungs(anatomy: Mapping[str, Mask]) -> None:
         )
     if right.any() and left.any() and _middle(right) > _middle(left):
         raise InputError(
-            "right_lung must lie on the left side of the picture, but lies to the right of left_lung; exchange the two "
-            "masks."
+            "right_lung lies to the right of left_lung, but the patient's right lung is on the left of the picture; "
+            "exchange the two masks."
         )
 
 

@@ -163,7 +163,7 @@ def refuse_halves(value: object, text: str, where: str) -> None:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         half = f"\\u{ord(error.object[error.start]):04x}"
-        raise InputError(f"{where}: contains {half}, half of a character; write the whole character.") from None
+        raise InputError(f"{where}: contains {half}, an unpaired surrogate; write the whole character.") from None
 
 
 def read_text(path: Path, most_bytes: int = limits.MAX_JSON_BYTES, inside: Path | None = None) -> str:

@@ -94,7 +94,7 @@ class _Writer:
         if evaluation is None:
             raise InputError(
                 f"{self._benchmark.folder}: case '{self._case.case_id}' has no item of the kind contour_evaluation, "
-                "which CheXpercept's layout needs; export a benchmark in which each such case has one."
+                "which CheXpercept's layout needs; export a benchmark in which every case with the finding has one."
             )
         place = self._kept(evaluation).get("relative_path", layout.OVERLAY)
         self._copy(f"contour_qa/{place}", evaluation.turn_images[0].image)
@@ -173,15 +173,15 @@ class _Writer:
         are_pictures = item.kind != "revision_result" or all(isinstance(place, str) for place in places)
         if len(options) != len(item.options) or not are_pictures:
             raise InputError(
-                f"{self._benchmark.folder}: item '{item.item_id}' has other options than those that its key kept from "
-                "the CheXpercept release; import the release again."
+                f"{self._benchmark.folder}: the options of item '{item.item_id}' differ from those of the CheXpercept "
+                "release, which its key records; import the release again."
             )
         return kept
 
     def _copy(self, name: str, image: str) -> None:
         path = self._folder / name
         if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
-            raise InputError(f"{self._benchmark.folder}: the key of '{self._case.case_id}' puts a picture outside the "
-                             f"case's folder ('{name}'); import the release again.")  # fmt: skip
+            raise InputError(f"{self._benchmark.folder}: the keys of case '{self._case.case_id}' name a picture "
+                             f"outside the case's folder ('{name}'); import the release again.")  # fmt: skip
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(self._benchmark.image_bytes(image))

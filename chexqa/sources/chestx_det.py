@@ -89,7 +89,8 @@ class _Reader:
                         name, instances = _checked(entry, where)
                         if first.setdefault(name, number) != number:
                             raise InputError(
-                                f"{where}: the picture '{name}' is already in entry {first[name]}, which counts"
+                                f"{where}: the picture '{name}' is already in entry {first[name]}, and only that "
+                                "entry is used"
                             )
                         yield from self._one(split, name, instances, f"{file}, {name}")
                     except InputError as error:

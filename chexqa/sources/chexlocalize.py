@@ -109,8 +109,8 @@ class _Reader:
         self._files = {split: file for split in SPLITS if (file := _truth_file(root, split)) is not None}
         if not self._files:
             raise InputError(
-                f"{root}: contains neither gt_segmentations_val.json nor gt_annotations_val.json (or _test); "
-                "name the data set's folder."
+                f"{root}: contains no gt_segmentations_*.json and no gt_annotations_*.json (* is val or test); name "
+                "the data set's folder."
             )
 
     def records(self, labels: Path | None) -> Iterator[Record]:

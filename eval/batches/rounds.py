@@ -128,8 +128,9 @@ def step(
 def _check(order: RunConfig) -> None:
     if order.budget != Budget():
         raise InputError(
-            "--batch writes every open question at once, so a budget or time limit cannot stop the run; leave the "
-            "limit out. 'chexqa estimate --batch' shows the cost; if it is too high, ask fewer cases with --limit."
+            "--batch writes every open question at once, so --budget-usd, --budget-tokens and --max-minutes "
+            "cannot stop the run; leave them out. 'chexqa estimate --batch' shows the cost; if it is too high, ask "
+            "fewer cases with --limit."
         )
     for model in order.models:
         form_of(model)

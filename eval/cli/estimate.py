@@ -255,11 +255,11 @@ def _apart(found: list[Resolution]) -> str:
 @click.option("--discordance", default=30.0, show_default=True, type=click.FloatRange(0, 100, min_open=True),
               metavar="%", help="Share of items on which one of two models is right and the other wrong.")  # fmt: skip
 @click.option("--correlation", default=0.2, show_default=True, type=click.FloatRange(0, 1), metavar="R",
-              help="Correlation of the difference between the models on one item with that on another item of the same "
-                   "patient.")  # fmt: skip
+              help="Correlation of the difference between the models on one item with their difference on another item "
+                   "of the same patient.")  # fmt: skip
 @click.option("--tests", default=1, show_default=True, type=click.IntRange(1, 1_000_000), metavar="K",
-              help="Number of tests that Holm's correction covers. 14 models need 368 tests: 91 pairs and 1 contrast, "
-                   "on each of 4 scores.")  # fmt: skip
+              help="Number of tests that Holm's correction covers. 14 models need 368 tests: on each of 4 scores, "
+                   "91 of two models and 1 of medical against general models.")  # fmt: skip
 @click.option("--models", "names", metavar="A,B|all", shell_complete=completion.models,
               help="Also show the price of asking these models.")  # fmt: skip
 @other_model
@@ -367,7 +367,7 @@ def _show_power(
 @click.option("--repeats", type=_TIMES, default=1, show_default=True, help="Number of repeats of each conversation.")
 @click.option("--rotate", "rotations", type=_TIMES, default=1, show_default=True,
               help="Number of orders of the options, each asked once.")  # fmt: skip
-@click.option("--limit", type=_COUNT, metavar="N", help="Ask a trial of about N cases, as 'eval --limit' does.")
+@click.option("--limit", type=_COUNT, metavar="N", help="As a trial, ask only about N cases ('eval --limit').")
 @click.option(
     "--exclude",
     multiple=True,

@@ -99,8 +99,8 @@ _NO_KEY = "Or ask the baselines, which need neither key nor server: --models bas
 @click.option("--repeats", default=1, show_default=True, type=_TIMES, metavar="K",
               help="Hold each conversation K times.")  # fmt: skip
 @click.option("--limit", type=_COUNT, metavar="N",
-              help="Ask a trial of N cases; with --condition, cases with altered pictures come first.")  # fmt: skip
-@click.option("--limit-per-path", type=_COUNT, metavar="N", help="Ask a trial of N cases of each path.")
+              help="As a trial, ask only N cases; with --condition, first those with altered pictures.")  # fmt: skip
+@click.option("--limit-per-path", type=_COUNT, metavar="N", help="As a trial, ask only N cases of each path.")
 @click.option(
     "--shard", metavar="I/N", help="Ask one part of the cases: 2/4 is the second of four. Each part has its own log."
 )
@@ -111,7 +111,7 @@ _NO_KEY = "Or ask the baselines, which need neither key nor server: --models bas
 @click.option("--attempts", default=6, show_default=True, type=click.IntRange(1, 100),
               help="Number of attempts at a question before the question ends as an error.")  # fmt: skip
 @click.option("--give-up-after", default=30.0, show_default=True, type=_AMOUNT, metavar="MIN",
-              help="Stop asking a model that has failed for MIN minutes (30 s if it never answered).")  # fmt: skip
+              help="Give up a model that has failed for MIN minutes, or for 30 s if it never answered.")  # fmt: skip
 @click.option("--budget-usd", type=_AMOUNT, metavar="USD",
               help="Stop when the run has cost so many dollars, including the cost before it was resumed.")  # fmt: skip
 @click.option("--budget-tokens", type=_COUNT, metavar="N",
@@ -136,7 +136,7 @@ _NO_KEY = "Or ask the baselines, which need neither key nor server: --models bas
               help="Write the first conversations of each model as files into DIR and send nothing.")  # fmt: skip
 @click.option("--allow-remote-credentialed", is_flag=True,
               help="Allow pictures of credentialed cases to be sent to providers.")  # fmt: skip
-@click.option("--seed", default=0, show_default=True, help="Seed of baseline/chance and of --shots.")
+@click.option("--seed", default=0, show_default=True, help="Seed for baseline/chance and for the examples of --shots.")
 @click.option("--json", "as_json", is_flag=True, help="Print each model's states, cost and tokens as JSON.")
 def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, **given: Any) -> None:
     """Ask models the questions of the benchmark BENCH.

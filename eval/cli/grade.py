@@ -56,8 +56,8 @@ OVERWRITE = click.option(
 )
 REVIEWED = click.option(
     "--reviewed", metavar="REVIEW", type=click.Path(path_type=Path),
-    help="Folder of a review in which experts answered a random sample without seeing the key. Their answers are used "
-         "to correct accuracies for wrong keys.",
+    help="Folder of a review in which experts answered a random sample without seeing the key. Accuracies "
+         "are then corrected for the share of wrong keys that these answers show.",
 )  # fmt: skip
 SECOND = click.option(
     "--second-masks", "second", metavar="DIR", type=click.Path(path_type=Path),
@@ -79,8 +79,8 @@ PLAN = click.option(
 )  # fmt: skip
 PROTOCOL = click.option(
     "--protocol", metavar="NAME",
-    help="Protocol of those predictions whose lines state none, as the tables print it, such as 'end_to_end' or "
-         "'end_to_end (confidence)'; these predictions are compared with the runs of this protocol.",
+    help="Protocol of predictions whose lines do not name their protocol. Write it as the tables do, such as "
+         "'end_to_end' or 'end_to_end (confidence)'. These predictions are compared with the runs of this protocol.",
 )  # fmt: skip
 
 
@@ -98,8 +98,8 @@ def graded_runs(command: Callable[..., None]) -> Callable[..., None]:
 @OVERWRITE
 @click.option("--table", "named", metavar="NAME", multiple=True,
               type=click.Choice([*display_all.NAMES, display_all.ALL]),
-              help="Print this table, or with 'all' every table that is laid out for a terminal. May be repeated. By "
-              "default the main tables are printed.")  # fmt: skip
+              help="Print the table NAME; 'all' prints every table that is laid out for a terminal. May be repeated. "
+              "By default the main tables are printed.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the tables as one JSON object.")
 def grade(
     out: Path | None,

@@ -45,8 +45,8 @@ def chexpercept_results(results: Path, bench: Path, model: str | None, protocol:
         )
     if done.differences:
         messages().print(
-            f"note: for {plural(done.differences, 'reply', 'replies')}, chexqa's parser reads another answer than the "
-            f"imported results state; see {output / DIFFERENCES}.", soft_wrap=True,
+            f"note: for {plural(done.differences, 'reply', 'replies')}, chexqa's parser reads an answer that differs "
+            f"from the one in the imported results; see {output / DIFFERENCES}.", soft_wrap=True,
         )  # fmt: skip
     say(f"Next: chexqa grade {argument(output)}")
 

@@ -182,7 +182,7 @@ def _show(found: list[health_check.Check]) -> None:
 @click.option(
     "--thinking",
     type=click.Choice(["on", "off"]),
-    help="Let the model think before it answers (on) or not (off), unless a request says otherwise.",
+    help="Let the model think before it answers (on) or not (off); a request's own setting overrides this.",
 )
 def serve(name: str, models_file: Path | None, port: int, gpus: int | None, thinking: Thinking | None) -> None:
     """Print the vLLM command that serves the open-weights model NAME.

@@ -6,7 +6,6 @@ A later command for the same folder is refused if its settings are different.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -149,12 +148,14 @@ def _is_blank(folder: Path) -> bool:
 
 def _check_new(folder: Path, joined: Record, new: Iterable[Model], client: Client) -> None:
     """Raise ``InputError`` if a new model's log would have the path of another log, or its id has no known provider."""
-    files = Counter(log_path(folder, name).name.lower() for name in joined["models"])
+    files = {name: log_path(folder, name).name.lower() for name in joined["models"]}
     for model in new:
-        if files[log_path(folder, model.name).name.lower()] > 1:
+        log = log_path(folder, model.name).name
+        twin = next((name for name, file in files.items() if file == log.lower() and name != model.name), None)
+        if twin is not None:
             raise InputError(
-                f"model '{model.name}': its log would have the same file name as another model's log; rename "
-                "one of the models."
+                f"models '{model.name}' and '{twin}': their logs would have the same file name ({log}); rename one "
+                "of the models."
             )
         if re.search(r"\.\d+-of-\d+$", model.name):
             raise InputError(

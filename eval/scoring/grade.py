@@ -254,7 +254,7 @@ def grade(benchmark: Benchmark, runs: Iterable[Run], places: PlaceScores | None 
             for number in product(range(repeats), range(rotations)):
                 rounds.setdefault(number, set()).update(wanted)
         for turn in run.counted_turns:
-            _place(said[turn.model, protocol], due[turn.model, protocol], turn, run, benchmark.item)
+            _place(said[turn.model, protocol], due[turn.model, protocol], turn, run, runs, benchmark.item)
     known = _item_frame(benchmark, answers, cases)
     every = [(place, number) for place in said for number in sorted(due[place])]
     parts = [_part(benchmark, known, who, number, due[who][number], said[who], places) for who, number in every]
@@ -300,9 +300,10 @@ WITHOUT = {"blind": "blind", "overlay_only": "overlay only"}
 
 
 def _place(
-    said: dict[tuple[Round, str], Turn], due: dict[Round, set[str]], turn: Turn, run: Run, items: Mapping[str, Item]
-) -> None:
-    """Put a turn into the rows to grade.
+    said: dict[tuple[Round, str], Turn], due: dict[Round, set[str]], turn: Turn, run: Run, runs: Sequence[Run],
+    items: Mapping[str, Item],
+) -> None:  # fmt: skip
+    """Put a turn of one of ``runs`` into the rows to grade.
 
     Raise ``InputError`` if the turn's item, options or round do not exist, or if another turn answered its question.
     """
@@ -325,9 +326,10 @@ def _place(
         )
     before = said.get((number, turn.item_id))
     if before and before.state != read_run.ERROR and turn.state != read_run.ERROR:
+        other = next(one for one in runs if before in one.counted_turns)
         raise InputError(
-            f"{run.folder}: model '{turn.model}' answered item '{turn.item_id}' both in this run and in another of the "
-            "graded runs; grade the two runs separately, or compare them with 'chexqa compare RUN_A RUN_B'."
+            f"{run.folder}: model '{turn.model}' answered item '{turn.item_id}' both in this run and in "
+            f"{other.folder}; grade the two runs separately, or compare them with 'chexqa compare RUN_A RUN_B'."
         )
     if before is None or before.state == read_run.ERROR:
         said[number, turn.item_id] = turn

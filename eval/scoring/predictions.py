@@ -110,10 +110,9 @@ def _settings(protocol: str, runs: Sequence[Run]) -> Record:
         return {name: about[name] for name in ("protocol", *grade.WITHOUT, "condition") if name in about}
     about = _split(protocol)
     if about["protocol"] not in get_args(Protocol) or grade.protocol_name(Run(Path(), about, ())) != protocol:
-        given = f"the given runs have {', '.join(map(repr, sorted(held)))}" if held else "no run is given"
+        others = f", or one of the given runs ({', '.join(map(repr, sorted(held)))})" if held else ""
         raise InputError(
-            f"--protocol {protocol}: there is no such protocol; {given}, and the plain protocols are "
-            f"{', '.join(get_args(Protocol))}."
+            f"--protocol {protocol}: there is no such protocol; give {', '.join(get_args(Protocol))}{others}."
         )
     return about
 

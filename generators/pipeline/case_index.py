@@ -52,7 +52,7 @@ def kind_of_data(kinds: set[bool], manifest: Path) -> str:
     """Return ``phantom`` or ``real``; raise ``InputError`` for a manifest that has both."""
     if len(kinds) > 1:
         raise InputError(
-            f"{manifest}: contains both phantoms (drawn by a program) and real radiographs, which must not be in one "
-            "benchmark; use a separate manifest for each."
+            f"{manifest}: contains both phantoms (drawn by a program) and real radiographs, but a benchmark must not "
+            "mix the two; use a separate manifest for each."
         )
     return "phantom" if True in kinds else "real"

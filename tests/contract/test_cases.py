@@ -155,7 +155,7 @@ def test_an_absent_finding_is_normal_unless_another_line_has_one_in_the_same_ima
         ([line(anatomy={"heart": "/x.png"})], "leaves the manifest's folder"),
         ([line(image="a\0.png")], "leaves the manifest's folder"),
         ([line(), absent(case_id="2", image="./a.png")], "line 2: 'present' of 'effusion' differs from that in line 1"),
-        ([line(), line(case_id="\ud800")], "line 2: contains \\ud800, half of a character; write the whole character"),
+        ([line(), line(case_id="\ud800")], "line 2: contains \\ud800, an unpaired surrogate; write the whole"),
         ([], "contains no case"),
     ],
 )  # fmt: skip

@@ -70,7 +70,7 @@ def test_half_of_a_character_is_refused_and_a_whole_one_is_not(tmp_path: Path, t
     if text in WHOLE:
         assert [value for _, value in jsonio.read_lines(tmp_path / "x.jsonl")] == [1, json.loads(text)]
         return
-    with pytest.raises(InputError, match=r"x\.jsonl, line 2: contains \\u[0-9a-f]{4}, half of a character"):
+    with pytest.raises(InputError, match=r"x\.jsonl, line 2: contains \\u[0-9a-f]{4}, an unpaired surrogate"):
         list(jsonio.read_lines(tmp_path / "x.jsonl"))
 
 
@@ -140,7 +140,7 @@ def bomb(levels: int) -> str:
         (HEAD + "!!set {a}}", "contains a value that JSON cannot express"),
         (HEAD + "!!binary aGk=}", "contains a value that JSON cannot express"),
         (HEAD + "{1: 2}}", "the key 1 is not text"),
-        (HEAD + '{a: "\\ud800"}}', "half of a character"),
+        (HEAD + '{a: "\\ud800"}}', "an unpaired surrogate"),
         (HEAD + "!!python/object/apply:os.getcwd []}", "could not determine a constructor"),
     ],
 )

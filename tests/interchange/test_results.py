@@ -79,7 +79,7 @@ def test_what_our_parser_reads_otherwise_is_listed_with_both_readings(bench: Pat
     code, printed, err = cli("import", "chexpercept-results", path, "--benchmark", bench, "-o", tmp_path / "run")
     assert code == 0
     assert "end_to_end" in printed
-    assert "for 1 reply, chexqa's parser reads another answer" in err
+    assert "for 1 reply, chexqa's parser reads an answer that differs" in err
     assert "32 items not asked" in err
     (row,) = csv.DictReader((tmp_path / "run" / "differences.csv").open())
     assert row == {

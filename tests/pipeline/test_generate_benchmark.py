@@ -463,7 +463,7 @@ def test_phantoms_and_real_radiographs_are_never_pooled(made: Made, tmp_path: Pa
     cases = few(made, tmp_path / "cases", 2)
     records = lines(cases / "cases.jsonl")
     write_manifest(cases / "cases.jsonl", [records[0], {**records[1], "source": "a hospital"}])
-    with pytest.raises(InputError, match="must not be in one benchmark"):
+    with pytest.raises(InputError, match="must not mix the two"):
         generate_benchmark.generate(cases, tmp_path / "out", job())
     assert not list(tmp_path.glob("out*"))
 

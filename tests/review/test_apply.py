@@ -429,7 +429,7 @@ def check_agreement_tables(cli: Cli, bench: Path, store: Path, home: Path) -> No
         assert pair["value"] == pytest.approx(whole["pairs"][0]["same"]["value"])
         assert set(frame["notice"]) == {"drawn phantoms: a software test, without clinical meaning"}
     code, _, err = cli("review", "agreement", bench, store, "-o", home / "agreement.docx")
-    assert (code, "is not the name of a table; use a name that ends in .csv or .xlsx" in err) == (2, True)
+    assert (code, "the name of a table must end in .csv or .xlsx" in err) == (2, True)
 
 
 def test_the_whole_way_by_commands(bench: Benchmark, tmp_path: Path, cli: Cli) -> None:

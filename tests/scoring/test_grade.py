@@ -431,7 +431,7 @@ def test_an_answer_takes_the_place_of_an_error_in_another_run(tiny_benchmark: Pa
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        ({}, "in another of the graded runs; .* compare them with 'chexqa compare RUN_A RUN_B'"),
+        ({}, "both in this run and in .*; .* compare them with 'chexqa compare RUN_A RUN_B'"),
         ({"item_id": "c0/detection"}, "but the benchmark has no such item; restore"),
         ({"rotation": 1}, "does not ask for"),
         ({"repeat": 1}, "does not ask for"),

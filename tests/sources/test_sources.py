@@ -375,7 +375,7 @@ def test_a_radiograph_that_is_not_there_is_left_out_and_named(root: Path, cli: C
         ({"x": {}}, "the key 'x' is not of the form patientX_studyY_viewZ_side"),
         ({"../../etc_a_b": {}}, "is not of the form"),
         ({"a_b_": {}}, "is not of the form"),
-        ({KEY: {"Edema": {"size": [H, W], "counts": "\ud800"}}}, "contains \\ud800, half of a character"),
+        ({KEY: {"Edema": {"size": [H, W], "counts": "\ud800"}}}, "contains \\ud800, an unpaired surrogate"),
         ({KEY: {"Edemas": []}}, "there is no finding 'Edemas' in CheXlocalize (did you mean 'Edema'?)"),
         ({KEY: {"Edema": [BOX]}}, "the size must be [height, width] in pixels, not None"),
         ({KEY: {"img_size": [9999999, 9999999], "Edema": [BOX]}}, "more than 64,000,000 pixels"),

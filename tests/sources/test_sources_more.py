@@ -113,7 +113,7 @@ def test_a_radiograph_given_twice_is_taken_once(det: Path, cli: Cli) -> None:
     write_det(det, entry("1.png", Mass=[BOX]), entry("1.png", Nodule=[BOX]))
     code, out, err = ingest_det(cli, det)
     assert (code, "wrote 1 case" in out) == (0, True)
-    assert "entry 2: the picture '1.png' is already in entry 1, which counts" in err
+    assert "entry 2: the picture '1.png' is already in entry 1, and only that entry is used" in err
 
 
 def test_a_finding_of_two_pictures_with_one_stem_is_taken_of_the_first(det: Path, cli: Cli) -> None:
@@ -377,8 +377,8 @@ def test_a_finding_that_is_both_positive_and_globally_negative_is_not_absent(ils
         ('{"train": {"s1": {"a": 1}', "near 's1': the file ends too early"),
         ('{"train": {1: 2}}', "a key is not text"),
         ('{"train": {}} x', "more follows after the end"),
-        ('{"train": {"s\\ud800": {}}}', "near 'train': contains \\ud800, half of a character"),
-        ('{"train": {"s1": {"a": "\\udc00"}}}', "near 's1': contains \\udc00, half of a character"),
+        ('{"train": {"s\\ud800": {}}}', "near 'train': contains \\ud800, an unpaired surrogate"),
+        ('{"train": {"s1": {"a": "\\udc00"}}}', "near 's1': contains \\udc00, an unpaired surrogate"),
     ],
 )
 def test_damaged_json_is_named_with_the_last_key(ils: Path, cli: Cli, text: str, words: str) -> None:

@@ -143,8 +143,8 @@ def twins(path: Path) -> None:
 BOMBS: dict[str, tuple[Bomb, str]] = {
     bomb.__name__: (bomb, words)
     for bomb, words in (
-        (renamed, "far more than a sheet"),
-        (renamed_texts, "far more than a sheet"),
+        (renamed, "compressed far more than a sheet"),
+        (renamed_texts, "compressed far more than a sheet"),
         (entities_in_utf16, "declares entities"),
         (one_part_for_many_tabs, "two tabs"),
         (wide_rows, "more cells or text"),

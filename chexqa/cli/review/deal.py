@@ -47,7 +47,7 @@ _PATHS = click.Path(path_type=Path)
 @click.option("--blind-answers", is_flag=True,
               help="Make a reader study: every reader answers every case, and no sheet shows the key.")  # fmt: skip
 @click.option("--both-parts", is_flag=True,
-              help="Write the sheets that show the key now, not after the blind sheets are answered.")  # fmt: skip
+              help="Write the sheets that show the key at once, before the blind sheets are answered.")  # fmt: skip
 @click.option("--planted", type=float, default=0.05, show_default=True,
               help="Share of proposed answers that chexqa makes wrong on purpose, to find reviewers who accept without "
               "looking; verdicts on them are never applied. 0: none.")  # fmt: skip
@@ -173,8 +173,8 @@ def list_pages(out: Path, pages: Sequence[Written]) -> None:
               "review.json.")  # fmt: skip
 @click.option("--image-root", type=click.Path(path_type=Path), help="Folder that the manifest's paths are relative to.")
 @click.option("--incomplete", is_flag=True,
-              help="Write the second folder even if some rows of the blind sheet are not answered, for example after "
-              "the reviewer has closed its page.")  # fmt: skip
+              help="Write a reviewer's folder with the key even if some rows of the blind sheet are not answered, for "
+              "example after the reviewer has closed the blind sheet's page.")  # fmt: skip
 def open_second(
     batch: Path, verdicts: Path | None, benchmark: Path | None, page: bool, page_only: bool, source_pixels: bool,
     manifest: Path | None, image_root: Path | None, incomplete: bool,

@@ -30,8 +30,8 @@ _PATHS = click.Path(path_type=Path)
 @click.command(epilog="Example: chexqa review validity bench verdicts.jsonl")
 @click.argument("bench", metavar="BENCH", type=_PATHS)
 @click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
-@click.option("--cross", is_flag=True, help="Also divide the results of each kind by finding and by reviewer.")
-@click.option("-o", "--out", type=_PATHS, help="Also write every figure into this table (.csv or .xlsx).")
+@click.option("--cross", is_flag=True, help="Also show results for each finding and reviewer within each kind.")
+@click.option("-o", "--out", type=_PATHS, help="Also write all results to this table (.csv or .xlsx).")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, for machines.")
 def validity(bench: Path, stores: tuple[Path, ...], cross: bool, out: Path | None, as_json: bool) -> None:
     """Show how well readers' blind answers agree with the key of BENCH, and how the proposal changes their answers.
@@ -172,7 +172,9 @@ def carry(
 @click.option("-o", "--out", required=True, type=_PATHS, help="The new benchmark's folder, or the new manifest's file.")
 @click.option("--new-version", help="The new version's name; by default the next number.")
 @click.option(
-    "--benchmark", type=_PATHS, help="The benchmark that the reviewed masks were exported from, if not from CASES."
+    "--benchmark",
+    type=_PATHS,
+    help="The benchmark that the reviewed masks were exported from; needed only if they were not exported from CASES.",
 )
 @click.option("--mask-dir", type=_PATHS, help="Folder with redrawn masks of CASES, as AUTHOR/CASE.png.")
 @click.option(

@@ -41,7 +41,7 @@ _PATHS = click.Path(path_type=Path)
 @click.option("--benchmark", type=_PATHS, help="Folder of the benchmark, if it is not where review.json says.")
 @click.option("--all-or-none", is_flag=True, help="Import nothing if a row has a problem.")
 @click.option("--skip-bad", is_flag=True, help="Exit with code 0 even if rows with problems were left out.")
-@click.option("--replace", is_flag=True, help="Overwrite rows of an earlier import that the returned files change.")
+@click.option("--replace", is_flag=True, help="Overwrite rows imported earlier that differ from the returned files.")
 @click.option(
     "--run", "run_folder", type=_PATHS, help="The folder of a reader study's run; by default 'run' beside review.json."
 )
@@ -201,15 +201,16 @@ def read_stores(paths: Iterable[Path]) -> list[Verdict]:
     """Return all verdicts (reviewers' judgements) in the given files; of a folder, ``verdicts.jsonl`` is read."""
     from chexqa.review.collect.verdicts import read_store
 
-    found: dict[tuple[str, str, str], Verdict] = {}
+    found: dict[tuple[str, str, str], tuple[Verdict, Path]] = {}
     for path in paths:
         if not path.exists():
             raise InputError(f"{path}: no such file or folder; 'chexqa review import' makes a file of verdicts.")
         for key, verdict in read_store(path).items():
-            if found.setdefault(key, verdict).said != verdict.said:
+            before, other = found.setdefault(key, (verdict, path))
+            if before.said != verdict.said:
                 where = f"{path}: '{verdict.row}' of sheet '{verdict.sheet}'"
-                raise InputError(f"{where} differs from the same row in another given file; give only the newer file.")
-    return list(found.values())
+                raise InputError(f"{where} differs from the same row in {other}; give only the newer of the two files.")
+    return [verdict for verdict, _ in found.values()]
 
 
 @click.command(epilog="Example: chexqa review status sheets")
@@ -284,7 +285,7 @@ def plain_table(title: str, left: Iterable[str], right: Iterable[str]) -> Table:
 @click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
 @click.option("--cross", is_flag=True, help="Also show agreement for each finding within each kind of question.")
 @click.option("--pairs", is_flag=True, help="Also show Cohen's kappa of each pair of reviewers.")
-@click.option("-o", "--out", type=_PATHS, help="Also write every coefficient into this table (.csv or .xlsx).")
+@click.option("-o", "--out", type=_PATHS, help="Also write all agreement coefficients to this table (.csv or .xlsx).")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, for machines.")
 def agreement(
     source: Path, stores: tuple[Path, ...], cross: bool, pairs: bool, out: Path | None, as_json: bool

@@ -134,8 +134,8 @@ def _bounded(path: Path, archive: zipfile.ZipFile) -> Parts:
             raise zipfile.BadZipFile("a compression that no spreadsheet program uses")
         if part.file_size > RATIO_FROM and part.file_size > MAX_RATIO * max(1, part.compress_size):
             raise InputError(
-                f"{path}: its part '{part.filename}' unpacks to far more than a sheet's text, so it was not "
-                f"opened; {SAVED_ANEW}."
+                f"{path}: its part '{part.filename}' is compressed far more than a sheet's text can be, so it was "
+                f"not opened; {SAVED_ANEW}."
             )
     if len(named) < len(whole):
         twice = next(name for name, count in Counter(part.filename.lower() for part in whole).items() if count > 1)

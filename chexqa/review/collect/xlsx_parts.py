@@ -151,8 +151,8 @@ class Parts:
                 self.size += len(piece)
                 if self.size > MAX_XML:
                     raise InputError(
-                        f"{self.path}: its part '{name}' unpacks to far more than a sheet's text, so reading stopped; "
-                        f"{SAVED_ANEW}."
+                        f"{self.path}: its part '{name}' is far larger, once unpacked, than a sheet can be, so reading "
+                        f"stopped; {SAVED_ANEW}."
                     )
                 yield piece
         yield b""

@@ -177,8 +177,8 @@ def _masks(
     own = [subject for subject in subjects if columns.mask_row_id(subject.case_id) in wanted]
     if len(own) < len(wanted):
         raise InputError(
-            f"{path}: lacks cases of the sheet '{dealt.name}'; --benchmark also takes a manifest: give the one that "
-            "the masks were exported from."
+            f"{path}: lacks cases of the sheet '{dealt.name}'; give the manifest that the masks were exported from as "
+            "--benchmark."
         )
     masks = DisputedMasks(tuple(own), work, said={row.row_id: _votes(row) or {} for row in rows})
     for subject in own:

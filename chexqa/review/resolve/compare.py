@@ -286,7 +286,7 @@ def write_table(path: Path, groups: Sequence[Agreement], notice: str | None) -> 
     Raises ``InputError`` for another suffix.
     """
     if path.suffix.lower() not in TABLES:
-        raise InputError(f"{path}: is not the name of a table; use a name that ends in {' or '.join(TABLES)}.")
+        raise InputError(f"{path}: the name of a table must end in {' or '.join(TABLES)}; correct the name.")
     save_frame(path, to_frame(groups), "agreement", notice)
 
 

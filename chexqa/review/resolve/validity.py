@@ -244,7 +244,7 @@ def write_table(path: Path, found: Validity, notice: str | None) -> None:
     import pandas as pd
 
     if path.suffix.lower() not in TABLES:
-        raise InputError(f"{path}: is not the name of a table; use a name that ends in {' or '.join(TABLES)}.")
+        raise InputError(f"{path}: the name of a table must end in {' or '.join(TABLES)}; correct the name.")
     rows: list[Record] = []
     for group in found.groups:
         about = {"kind": group.kind or "all", "finding": group.finding or "all", "reviewer": group.reviewer or "all",

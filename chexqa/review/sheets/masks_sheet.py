@@ -114,8 +114,8 @@ def from_benchmark(bench: Benchmark, sources: Mapping[str, Case] | None = None) 
         )
     if not subjects:
         raise InputError(
-            f"{bench.folder}: every radiograph has a grid drawn over it, so its masks cannot be reviewed; give the "
-            "manifest that the benchmark was made from."
+            f"{bench.folder}: all radiographs have a grid drawn over them, so the masks cannot be reviewed; give "
+            "the manifest that the benchmark was made from."
         )
     return subjects
 

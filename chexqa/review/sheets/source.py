@@ -85,7 +85,7 @@ def mask_source(path: Path, image_root: Path | None, manifest: Path | None = Non
     else:
         if manifest is not None:
             raise InputError(
-                f"--manifest: names the manifest of a benchmark, but {path} is itself a manifest; leave the option out."
+                f"--manifest: is only for masks of a benchmark, but {path} is a manifest; leave the option out."
             )
         cases = read_manifest(path, image_root)
         check_authors(cases)
