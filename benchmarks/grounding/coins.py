@@ -4,13 +4,17 @@
 85, 90 or 95 %, whatever the picture shows. It also simulates models that look at 10 to 50 % of the pictures and answer
 yes to the rest with a probability of 90 %. Each patient has one case with the finding. For each model and number of
 patients it simulates RUNS runs. It prints the share of runs with each verdict, and the share of runs that other
-people's published rules class as "uses the picture". 1,000 runs with 30, 100, 200 and 400 patients take about a minute.
+people's published rules class as "uses the picture". 1,000 runs with 30, 100, 200 and 400 patients take about two
+minutes.
+
+The patients have two findings, as many of each. For coins, the runs are simulated twice more: with findings of which
+each has half as many patients as the one before, down to one patient, and with findings of two or three patients.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -26,14 +30,39 @@ COINS = (0.5, 0.85, 0.9, 0.95)
 LOOKS = (0.1, 0.2, 0.3, 0.5)
 
 
-def tables(rates: planted_looks.Rates, patients: int, runs: int) -> pl.DataFrame:
-    """Simulate runs of a model with the given probabilities of yes; return their table ``grounding``, a row per run."""
+def halved(patients: int) -> list[str]:
+    """Return each patient's finding; a finding has half of the patients that are left, and the last has one patient."""
+    found: list[str] = []
+    while len(found) < patients:
+        left = patients - len(found)
+        found += [f"finding {left}"] * max(left // 2, 1)
+    return found
+
+
+def few(patients: int) -> list[str]:
+    """Return each patient's finding; every finding has two patients, or three if their number is odd."""
+    return [f"finding {min(number // 2, patients // 2 - 1)}" for number in range(patients)]
+
+
+SPREADS: dict[str, Callable[[int], Sequence[str]]] = {
+    "findings of half as many patients each": halved, "findings of two patients": few,
+}  # fmt: skip
+
+
+def tables(
+    rates: planted_looks.Rates, patients: int, runs: int, findings: Sequence[str] = ("effusion", "edema")
+) -> pl.DataFrame:
+    """Simulate runs of a model with the given probabilities of yes; return their table ``grounding``, a row per run.
+
+    The patients go through ``findings`` in turn.
+    """
     parts = []
     for start in range(0, runs, AT_ONCE):
         names: Mapping[str, planted_looks.Rates] = {
             f"run {number}": rates for number in range(start, min(start + AT_ONCE, runs))
         }
-        parts.append(planted_looks.table_of(names, patients, seed=hash((rates, patients, start)) % 2**32))
+        seed = hash((rates, patients, start)) % 2**32
+        parts.append(planted_looks.table_of(names, patients, seed, findings))
     return pl.concat(parts)
 
 
@@ -52,6 +81,11 @@ def main(runs: int = 1000, *sizes: int) -> None:
             published = 100 * table.filter(published_class=READS).height / runs
             rest = 100 - uses - never
             print(f"{name}: {uses:.1f} %, {never:.1f} %, {rest:.1f} %; {published:.1f} %", flush=True)
+        for spread, findings in SPREADS.items():
+            for yes in COINS:
+                table = tables((yes, yes, yes), patients, runs, findings(patients))
+                uses = 100 * table.filter(looks=USES).height / runs
+                print(f"coin of {100 * yes:.0f} %, {spread}: {uses:.1f} % 'uses'", flush=True)
 
 
 if __name__ == "__main__":
