@@ -59,7 +59,7 @@ class Sums(NamedTuple):
 
 
 class Groups:
-    """Rows divided into groups, whose values are summed by cluster; ``rows`` must have the column ``cluster``.
+    """Rows divided into groups; in each group, the rows' values are summed for each ``cluster`` (a column of ``rows``).
 
     ``keys`` has one row for each group, in the order in which the groups first appear.
     """
@@ -90,7 +90,7 @@ class Makeup:
     - ``scale``: the distance from ``best`` to the smallest possible score.
     - ``variance``: the variance of the score over clusters.
     - ``least``: the smallest value to use for this variance; NaN for a score without Wilson's interval.
-    - ``rarer``: the number of right or of wrong answers in each share, the smaller of the two; summed over the shares.
+    - ``rarer``: in each share, the number of right or of wrong answers, whichever is smaller; summed over the shares.
     - ``alike``: the largest possible variance of the score (all answers of a cluster are alike), divided by p (1 - p);
       p is the share of right answers. The shares count as independent here.
     - ``alike_squares``: the square of each share's part of ``alike``, divided by the share's degrees of freedom; summed
@@ -106,7 +106,7 @@ class Makeup:
     alike_squares: Floats
 
     def sum(self, weights: sparse.csr_matrix, variance: Floats) -> Makeup:
-        """Return the terms of C weighted sums of the scores; these sums have the given variances ``(C,)``."""
+        """Return the terms of C weighted sums of the scores; ``variance (C,)`` has the variances of these sums."""
         down = (abs(weights) - weights) / 2
         least = np.where(_by_row(weights, weights.data < 0) > 0, np.nan, _weighted(weights, self.least, 2))
         return Makeup(
