@@ -113,6 +113,6 @@ def _refuse(bench: Benchmark) -> None:
     """Raise ``InputError`` for a benchmark that carries a canary, as every benchmark of chexqa's does."""
     if bench.about["canary"]:
         raise InputError(
-            f"{bench.folder}: its canary '{bench.about['canary']}' says that it is not for training; make a benchmark "
-            "from other patients to train on, and give allow_test=True for it."
+            f"{bench.folder}: its canary '{bench.about['canary']}' says that it is not for training; for training, "
+            "make a benchmark from other patients, and load that one with allow_test=True."
         )

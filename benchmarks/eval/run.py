@@ -236,9 +236,9 @@ def callables(short: bool) -> None:
         done = min((measure(lambda: ours(loaded, model, folder / "run", 8)) for _ in range(3)), key=lambda one: one.cpu)
     own = (done.cpu - check.cpu) / turns * 1e3
     print(
-        f"a callable that answers immediately, {turns:,} turns with one picture each: {own:.2f} ms of processor time "
-        f"per turn (target: at most 1 ms), {done.rate:.0f} turns/s; checking all pictures first took {check.cpu:.2f} "
-        "s\n"
+        f"asking a callable that answers immediately ({turns:,} turns, one picture each): {own:.2f} ms of processor "
+        f"time per turn (target: at most 1 ms), {done.rate:.0f} turns/s; checking all pictures first took "
+        f"{check.cpu:.2f} s\n"
     )
 
 

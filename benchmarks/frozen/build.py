@@ -98,7 +98,7 @@ def main() -> None:
     parser.add_argument(
         "--card",
         action="store_true",
-        help="also audit the benchmark, and store card, figures and Croissant metadata beside this program",
+        help="also audit the benchmark; store its card, figures and Croissant metadata beside this program",
     )
     given = parser.parse_args()
     if given.out.exists():

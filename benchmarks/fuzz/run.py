@@ -53,10 +53,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--real", type=int, default=0, metavar="N", help="run N further tries in separate processes")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="store the files of failed tries in this folder")
     parser.add_argument(
-        "--clean", action="store_true", help="only run every command on unchanged files, and check that it succeeds"
+        "--clean", action="store_true", help="run each command once, on unchanged files, and check that it succeeds"
     )
     parser.add_argument(
-        "--try", dest="number", type=int, metavar="NUMBER", help="only run the try with this number; print its output"
+        "--try", dest="number", type=int, metavar="NUMBER", help="run only try NUMBER, and print its output"
     )
     return parser.parse_args()
 
@@ -83,7 +83,7 @@ def main(asked: argparse.Namespace) -> int:
             table.show(tries, seconds, kept)
             touched = sorted(before.items() ^ snapshot(place / "corpus").items())
             for path in sorted({path for path, _ in touched})[:10]:
-                print(f"error: a command changed {path}, which lies outside the folder of its try")
+                print(f"error: a command changed {path}, which lies outside the try's folder")
             return 1 if touched or any(one.wrong for one in tries) or not tries else 0
         finally:
             os.kill(server, signal.SIGKILL)

@@ -282,7 +282,7 @@ def judge(args: argparse.Namespace) -> None:
         draws = bootstrap_draws(len(counts), "outlines", replicates=DRAWS)
         low, high = np.quantile(draws @ right / (draws @ counts), (0.025, 0.975))
         share = f"{100 * hits[own].mean():.1f} % (95 % interval {100 * low:.1f} to {100 * high:.1f})"
-        print(f"{source}: the forest finds the right outline in {share} of {own.sum():,} items on {len(counts):,} "
+        print(f"{source}: a random forest finds the right outline in {share} of {own.sum():,} items on {len(counts):,} "
               "radiographs; 25 % by chance")  # fmt: skip
 
 

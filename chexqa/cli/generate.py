@@ -62,7 +62,7 @@ def _shared_options(command: Command) -> Command:
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of every random choice.")
 @click.option("--with-controls", is_flag=True, help="Also draw every overlay on plain grey, without the radiograph.")
 @click.option("--with-layers", is_flag=True,
-              help="Also store which pixels of each picture are drawn; 'eval --stress' needs this.")  # fmt: skip
+              help="Also store a mask of what is drawn over each radiograph; 'eval --stress' needs it.")  # fmt: skip
 @click.option("--reviewed", is_flag=True, help="Use only lesion masks that reviewers approved.")
 @click.option("--allow-lateral", is_flag=True, help="Also use lateral views; they get no questions on the lungs.")
 @click.option("--interventions", is_flag=True,

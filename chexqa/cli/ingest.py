@@ -255,7 +255,11 @@ def chexlocalize(
 
 @ingest.command("chestx-det", epilog="Example: chexqa ingest chestx-det ChestX-Det --anatomy cxas -o cases.jsonl")
 @click.argument("root", type=_PATH)
-@click.option("--images", type=_PATH, help="The folder of pictures, or of train_data and test_data  [default: ROOT].")
+@click.option(
+    "--images",
+    type=_PATH,
+    help="Folder with the pictures, or with the folders train_data and test_data  [default: ROOT].",
+)
 @click.option(
     "--findings",
     default=",".join(CHEXPERCEPT_FINDINGS),

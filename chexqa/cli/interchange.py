@@ -122,7 +122,7 @@ def _check_export(fmt: str, no_key: bool, split_key: bool, has_about: bool) -> N
             "--no-key leaves the answers out, but --split-key writes them to separate files; give only one of the two."
         )
     if fmt == "chexqa" and not no_key:
-        raise InputError("--format chexqa can only write a folder without its key; give --no-key, or another --format.")
+        raise InputError("--format chexqa writes only folders without a key; add --no-key, or give another --format.")
     if fmt == "chexpercept" and (no_key or split_key):
         raise InputError(
             "--format chexpercept writes the answers into the file of questions; remove --no-key and --split-key."

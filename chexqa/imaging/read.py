@@ -233,12 +233,12 @@ def open_thumb(data: bytes, where: str) -> Image.Image:
         if max(picture.size) > THUMB_SIDE:
             raise InputError(
                 f"{where} is {picture.width} x {picture.height} px, but a side may have at most {THUMB_SIDE} px; "
-                "remove the folder 'thumbs', and it is made again."
+                "remove the folder 'thumbs', and chexqa makes it again."
             )
         picture.load()
     except (Image.DecompressionBombError, *_DAMAGED) as error:
         raise InputError(
-            f"{where} is not a complete JPEG ({error}); remove the folder 'thumbs', and it is made again."
+            f"{where} is not a complete JPEG ({error}); remove the folder 'thumbs', and chexqa makes it again."
         ) from None
     return picture
 

@@ -113,8 +113,8 @@ def check_wish(wish: Wish) -> None:
     double = next((name for name in wish.reviewers if f"{name}-2".casefold() in names), None)
     if double is not None:
         raise InputError(
-            f"--reviewers: {double} gets a second folder named '{double}-2', so no reviewer can have this name; give "
-            "another one."
+            f"--reviewers: '{double}-2' is the name of {double}'s second folder, so no reviewer can have it; give the "
+            f"reviewer '{double}-2' another name."
         )
     if not 0 <= wish.planted <= 0.5:
         raise InputError(f"--planted {wish.planted:g}: give the share of wrong proposals, from 0 (none) to 0.5.")
@@ -135,7 +135,7 @@ def chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
     named = works if wish.cases is None else among(works, read_cases(wish.cases), f"--cases {wish.cases}")
     kept = [work for work in named if work.flagged or wish.only is None]
     if not kept:
-        what = "a flagged item" if wish.only == "flagged" else "a redrawn mask that nobody has signed"
+        what = "a flagged item" if wish.only == "flagged" else "an unapproved redrawn mask"
         raise InputError(f"{path}: no case has {what}; leave out --only {wish.only}.")
     if wish.sample is not None:
         if wish.sample > len(kept):

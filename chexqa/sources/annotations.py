@@ -119,8 +119,8 @@ def joined(sources: list[dict[str, Any]], where: str) -> dict[str, Any]:
     sizes = {tuple(source["size"]) for source in outlines if "size" in source}
     if len(sizes) != 1:
         raise InputError(
-            f"{where}: the masks of one picture have run lengths for {len(sizes)} different sizes; export all masks in "
-            "the picture's size."
+            f"{where}: the run-length masks of one picture have {len(sizes)} different sizes; export all masks in the "
+            "picture's size."
         )
     (shape,) = sizes
     parts = [

@@ -154,8 +154,8 @@ class Places:
         found = self._find(text, path)
         if found != path:
             raise InputError(
-                f"{path}: the path from the manifest's folder to this file leads to {found} instead, because a folder "
-                "on the way is a link; write the manifest into a folder that is not a link."
+                f"{path}: the manifest's relative path to this file would lead to {found}, because a folder on the way "
+                "is a link; write the manifest into a folder that is not reached by a link."
             )
         return Path(text).as_posix()
 

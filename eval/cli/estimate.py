@@ -65,7 +65,7 @@ _PATH = click.Path(path_type=Path)
               help="Assume that each question is asked twice: as it is, and as 'eval --stress' asks it.")  # fmt: skip
 @click.option("--blind", is_flag=True, help="Assume that no pictures are sent.")
 @click.option("--condition", "interventions", multiple=True, metavar="C,C",
-              help="Assume that altered pictures are asked about, as by 'eval --condition'; may be "
+              help="Also count questions about altered pictures, as 'eval --condition' asks them. May be "
               "repeated.")  # fmt: skip
 @click.option("--overlay-only", is_flag=True, help="Assume that pictures show only outlines and marks, on plain grey.")
 @click.option("--rotate", "rotations", default=1, show_default=True, type=_TIMES, metavar="N",
@@ -175,7 +175,7 @@ def _possible(loaded: Benchmark) -> list[protocols.Protocol]:
     """
     possible = [name for name in protocols.PROTOCOLS if loaded.answers is not None or not protocols.needs_key(name)]
     if len(possible) < len(protocols.PROTOCOLS):
-        messages().print("The oracle protocols are left out: they need the benchmark's key, which is missing.")
+        messages().print("oracle_passed and oracle_stated are left out: they need the benchmark's key.")
     return possible
 
 
@@ -338,16 +338,16 @@ def _show_power(
     out.print(table)
     family = f" divided by {assumed.tests:,}, as for the first test in Holm's method" if assumed.tests > 1 else ""
     out.print(
-        "Columns. Patients: the number of patients with items that count in the score. Found from: the smallest "
-        f"difference, in points, that a test detects in four of five studies; the level of the test is 5 %{family}; "
+        "Columns. Patients: the number of patients with items that count in the score. Found from: a test "
+        f"detects a difference of this many points in four of five studies; the level of the test is 5 %{family}; "
         "'none' if so few patients cannot show even the largest difference that two models can have. Needed: the "
         "number of patients that a whole study, with the same proportions, needs to detect a difference of "
-        f"{difference:g} points. Alike: the number of patients that it needs to show, for two models with equal true "
-        f"scores, that these scores lie less than {difference:g} points apart (90 % interval, four of five studies). "
+        f"{difference:g} points. Alike: the number of patients needed to show that two models with equal true "
+        f"scores differ by less than {difference:g} points (90 % interval, four of five studies). "
         "Until decided: the median number of counted patients after which 'eval --until-decided' stops, for a true "
-        f"difference of {difference:g} points; 'no' with a percentage: only this share of runs decides, so there is "
-        f"no median. Assumed: one model is right and the other wrong on {100 * assumed.discordance:g} % of the items, "
-        f"with correlation {assumed.correlation:g} within a patient.",
+        f"difference of {difference:g} points; 'no' with a percentage: only this share of runs reaches a decision, so "
+        f"there is no median. Assumed: one model is right and the other wrong on {100 * assumed.discordance:g} % of "
+        f"the items, with correlation {assumed.correlation:g} within a patient.",
         soft_wrap=True,
     )  # fmt: skip
 
@@ -360,7 +360,7 @@ def _show_power(
               shell_complete=completion.protocol,
               help="A protocol; repeat the option for several.  [default: end_to_end]")  # fmt: skip
 @click.option("--on", "primary", type=click.Choice(planning.PRIMARY), default="mean", show_default=True,
-              help="Primary score, on which the study decides.")  # fmt: skip
+              help="Primary score: the one that decides which model is better.")  # fmt: skip
 @click.option("--margin", metavar="POINTS", type=PositiveFloat(), default=100 * MARGIN, show_default=True,
               help="Margin in points: two models count as alike if their scores differ by less.")  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the run.")

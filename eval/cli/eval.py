@@ -113,7 +113,7 @@ _NO_KEY = "Or ask the baselines, which need neither key nor server: --models bas
 @click.option("--give-up-after", default=30.0, show_default=True, type=_AMOUNT, metavar="MIN",
               help="Give up a model that has failed for MIN minutes, or for 30 s if it never answered.")  # fmt: skip
 @click.option("--budget-usd", type=_AMOUNT, metavar="USD",
-              help="Stop when the run has cost so many dollars, including the cost before it was resumed.")  # fmt: skip
+              help="Stop when the run has cost this many dollars, including costs before it was resumed.")  # fmt: skip
 @click.option("--budget-tokens", type=_COUNT, metavar="N",
               help="Stop when the run has used N tokens, including those used before it was resumed.")  # fmt: skip
 @click.option("--max-minutes", type=_AMOUNT, metavar="MIN", help="Stop after this many minutes.")
@@ -230,7 +230,7 @@ def ask(bench: Benchmark, chosen: list[Model], folder: Path, given: dict[str, An
 def _ask_live(order: RunConfig) -> list[ModelProgress]:
     for wording, why in unequal(order.benchmark).items() if WORDING in order.stress else ():
         about = f"wording {wording.letter} of {wording.kind}"
-        messages().print(f"{about} is not asked: a review found that it differs in meaning from the bank's own ({why})")
+        messages().print(f"{about} is left out: a review found another meaning than the bank's wording has ({why})")
     # A callable may print; its output must not mix with the result of this command.
     apart = redirect_stdout(sys.stderr) if any(model.python for model in order.models) else nullcontext()
     with apart, live_progress.shown(messages()) as watch:

@@ -99,7 +99,7 @@ def _turns(path: Path, bench: Benchmark, name: str, about: Record) -> Iterator[T
         records = sample.store.get(STORE, [])
         if not isinstance(records, list):
             raise InputError(
-                f"{where}: the store's '{STORE}' is not a list of turns; import the log as Inspect wrote it."
+                f"{where}: '{STORE}' in the sample's store is not a list of turns; import the log as Inspect wrote it."
             )
         for record in records:
             check(record, "turn", where)

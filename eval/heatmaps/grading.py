@@ -96,7 +96,7 @@ def read_thresholds(path: Path) -> Thresholds:
         except ValueError:
             value = math.nan
         if not 0 <= value <= 1:
-            raise InputError(f"{where}: the threshold '{row['threshold']}' is not a number from 0 to 1.")
+            raise InputError(f"{where}: the threshold '{row['threshold']}' is not a number from 0 to 1; correct it.")
         if found.setdefault(finding, value) != value:
             raise InputError(
                 f"{where}: the threshold of {finding} is {value:g}, but {found[finding]:g} in an earlier line; remove "
@@ -293,7 +293,9 @@ def _pixel(point: tuple[float, float], target: Target, mask: Mask, where: str) -
     height, width = target.source_size or _shape(mask)
     x, y = point
     if not (0 <= x <= width and 0 <= y <= height):
-        raise InputError(f"{where}: the point ({x:g}, {y:g}) lies outside the radiograph of {width} x {height} px.")
+        raise InputError(
+            f"{where}: the point ({x:g}, {y:g}) lies outside the radiograph of {width} x {height} px; correct it."
+        )
     row, column = min(int(y), height - 1), min(int(x), width - 1)
     return row * mask.shape[0] // height, column * mask.shape[1] // width
 

@@ -88,7 +88,7 @@ def read_score(path: Path) -> float:
                 return math.nan
             member = archive.read("score.npy") if archive.getinfo("score.npy").file_size < _MOST_OF_A_SCORE else b""
     except tensors.DAMAGED as error:
-        raise InputError(f"{path}: is damaged or not a NumPy archive ({short(str(error))}).") from None
+        raise InputError(f"{path}: is damaged or not a NumPy archive ({short(str(error))}); save it again.") from None
     score = _from_npy(member, f"{path}, score")
     if score.size != 1 or score.dtype.kind not in "fiu":
         raise InputError(f"{path}: its 'score' is not a single number; save one number.")
@@ -116,7 +116,7 @@ def _from_npy(data: bytes, where: str) -> npt.NDArray[Any]:
         return np.frombuffer(data, dtype, offset=stream.tell()).reshape(shape, order="F" if fortran else "C")
     except _DAMAGED as error:
         reason = short(" ".join(str(error).split()))
-        raise InputError(f"{where}: is damaged or not a NumPy file ({reason}).") from None
+        raise InputError(f"{where}: is damaged or not a NumPy file ({reason}); save it again.") from None
 
 
 def _from_npz(data: bytes, where: str) -> npt.NDArray[Any]:
@@ -140,7 +140,7 @@ def _from_npz(data: bytes, where: str) -> npt.NDArray[Any]:
         with archive.open(chosen) as member:
             content = member.read(chosen.file_size)
     except tensors.DAMAGED as error:
-        raise InputError(f"{where}: is damaged or not a NumPy archive ({short(str(error))}).") from None
+        raise InputError(f"{where}: is damaged or not a NumPy archive ({short(str(error))}); save it again.") from None
     return _from_npy(content, where)
 
 

@@ -182,7 +182,9 @@ class OpenClip:
             model = (CustomTextCLIP if custom else CLIP)(**config)
         except (TypeError, KeyError, ValueError, RuntimeError, OSError) as error:
             reason = " ".join(str(error).split())[:300].rstrip(".")
-            raise InputError(f"{folder / OPEN_CLIP_CONFIG}: open_clip cannot make this model ({reason}).") from None
+            raise InputError(
+                f"{folder / OPEN_CLIP_CONFIG}: open_clip cannot make this model ({reason}); correct the configuration."
+            ) from None
         weights.load_state(model, _own_keys(weights.read_state(folder), model), folder)
         self._model = model.to(device).eval().requires_grad_(False)
         self._device = device

@@ -104,7 +104,9 @@ def read_state(folder: Path) -> dict[str, Any]:
             state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # each library raises errors of its own for damaged files
         reason = str(error).partition("\n")[0].rstrip(".")
-        raise InputError(f"{path}: cannot be read as weights ({type(error).__name__}: {reason}).") from None
+        raise InputError(
+            f"{path}: cannot be read as weights ({type(error).__name__}: {reason}); copy it again."
+        ) from None
     for key in _NESTED:
         if isinstance(state, Mapping) and isinstance(state.get(key), Mapping):
             state = state[key]

@@ -130,9 +130,8 @@ def device_names(given: str | None) -> tuple[str, ...]:
     for name in names:
         if not _DEVICE.fullmatch(name):
             raise InputError(
-                f"--devices {given}: '{name}' is not a device; write numbers of GPUs (0,1), joined by + for one "
-                "process "
-                "(0+1), or cpu."
+                f"--devices {given}: '{name}' is not a device; write 0,1 for one process on each of the GPUs 0 and 1, "
+                "0+1 for one process on both, or cpu."
             )
     return names
 

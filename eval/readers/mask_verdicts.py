@@ -134,8 +134,9 @@ def _sized(path: FilePath, key: CaseKey) -> Mask:
     if first is not None and tuple(first["size"]) != mask.shape:
         height, width = first["size"]
         raise InputError(
-            f"{path}: has other proportions than the radiograph (resized to {mask.shape[1]} x {mask.shape[0]} px, not "
-            f"to {width} x {height} px); give the mask in the radiograph's original size."
+            f"{path}: the mask's proportions differ from the radiograph's (resized, the mask has {mask.shape[1]} x "
+            f"{mask.shape[0]} px and the radiograph {width} x {height} px); give the mask in the radiograph's "
+            "original size."
         )
     return mask
 

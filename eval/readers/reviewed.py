@@ -44,8 +44,9 @@ def load(folder: Path, benchmark: Benchmark) -> pl.DataFrame:
     drawn = batch.about.get("drawn")
     if not drawn:
         raise InputError(
-            f"{batch.path}: does not record how likely each case was to be drawn, so its answers cannot correct "
-            "scores; export a review of items without --only and --cases, and with --blind-answers or --overlap."
+            f"{batch.path}: does not record the probability with which each case was drawn, so scores cannot be "
+            "corrected from its answers; export a review of items with --blind-answers or --overlap, and without "
+            "--only and --cases."
         )
     answers, _ = benchmark.key("--reviewed")
     store = read_store(folder if folder.is_dir() else folder.parent / STORE).values()
@@ -68,8 +69,9 @@ def _check(table: pl.DataFrame, batch: Batch) -> None:
     open_ones = table.height - int(table["settled"].sum())
     if table.height < LEAST_ITEMS:
         raise InputError(
-            f"{batch.path}: only {plural(table.height, 'item was', 'items were')} drawn at random and answered without "
-            f"seeing the key, but correcting scores needs at least {LEAST_ITEMS}; have more items reviewed."
+            f"{batch.path}: only {plural(table.height, 'randomly drawn item was', 'randomly drawn items were')} "
+            f"answered before the key was shown, but correcting scores needs at least {LEAST_ITEMS}; have more "
+            "items reviewed."
         )
     if open_ones > MOST_UNSETTLED * table.height:
         raise InputError(

@@ -124,8 +124,8 @@ def _model(path: Path, given: str | None) -> str:
     folders = real(path).parents
     if not folders[0].name.startswith("oracle_") or "_" not in folders[1].name:
         raise InputError(
-            f"{path}: its folders are not named <provider>_<model>/oracle_<setting>, so they do not tell the model; "
-            "give the model's name with --model."
+            f"{path}: its folders are not named <provider>_<model>/oracle_<setting>, so the model's name cannot be "
+            "read from them; give it with --model."
         )
     return folders[1].name.partition("_")[2]
 
@@ -190,8 +190,8 @@ def _check_truth(reply: _Reply, item: Item, right: tuple[int, ...], where: str) 
     truth = reply.truth if isinstance(reply.truth, list) else [reply.truth]
     if tuple(sorted(truth)) != right:
         raise InputError(
-            f"{where}: the right answer to {item.kind} is {reply.truth} in this file, but {_words(right)} in the "
-            "benchmark; use the benchmark imported from the release of these results."
+            f"{where}: the right answer to the {item.kind} question is {reply.truth} in this file, but {_words(right)} "
+            "in the benchmark; import the CheXpercept release that these results are about, and give that benchmark."
         )
 
 

@@ -95,7 +95,7 @@ def compare_fresh(
     if other.about.get("fresh_of", {}).get("hash") != one.hash:
         raise InputError(
             f"{second}: its benchmark {label(abouts[1])} is no fresh seed of {label(abouts[0])}, the benchmark of "
-            f"{first}; make a fresh seed with 'chexqa freshen {one.folder}', and give a run on it."
+            f"{first}; make a fresh seed with 'chexqa freshen {one.folder}', and give a run that asks about this seed."
         )
     protocols = [protocol_name(run) for run in runs]
     if protocols[0] != protocols[1]:
@@ -153,12 +153,15 @@ def drops_to(folders: Sequence[Path], graded: Graded, reread: bool = False) -> p
     drops = model_drops(graded, fresh)
     if not drops.height:
         asked = [
-            ", ".join(" by ".join(one) for one in rows.grades.select("model", "protocol").unique().sort("model").rows())
+            ", ".join(
+                f"{model} ({how})"
+                for model, how in rows.grades.select("model", "protocol").unique().sort("model").rows()
+            )
             for rows in (fresh, graded)
         ]
         raise InputError(
             f"--fresh {folders[0]}: has answers of {asked[0]}, but the graded runs have answers of {asked[1]}; ask the "
-            "models of the graded runs about the fresh seed, with their protocol."
+            "same models about the fresh seed, with the same protocol."
         )
     return drops
 

@@ -91,7 +91,7 @@ def make_job(
         missing = [finding for finding in recipe.findings if finding not in bank["findings"]]
         if missing:
             raise InputError(
-                f"the question bank '{bank['name']}' has no name for '{missing[0]}'; add it to 'findings'."
+                f"the question bank '{bank['name']}' has no name for the finding '{missing[0]}'; add one to 'findings'."
             )
         if isinstance(recipe, PerceptionRecipe):
             perception = recipe

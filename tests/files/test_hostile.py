@@ -255,7 +255,7 @@ def test_an_export_writes_nothing_outside_its_folder(tiny_benchmark: Path, tmp_p
 
     out = tmp_path / "a" / "b" / "c" / "d" / "e" / "out"  # deeper than the place leads up
     out.parent.mkdir(parents=True)
-    with pytest.raises(InputError, match="puts a picture outside the case's folder"):
+    with pytest.raises(InputError, match="name a picture outside the case's folder"):
         export_release(changed_key(tiny_benchmark, lead_out), out)
     assert not out.exists()
     assert not list(tmp_path.rglob("outside.png"))

@@ -118,10 +118,10 @@ def test_model_and_protocol_may_be_given_where_the_folders_do_not_say(bench: Pat
     command = ["import", "chexpercept-results", path, "--benchmark", bench, "-o", tmp_path / "run"]
     code, _, err = cli(*command)
     assert code == 2
-    assert "give the model's name with --model" in err
+    assert "give it with --model" in err
     code, _, err = cli(*command, "--model", "m")
     assert code == 2
-    assert "oracle_passed (oracle setting implicit)" in err
+    assert "oracle_passed (oracle_implicit)" in err
     assert cli(*command, "--model", "m", "--protocol", "oracle_stated")[0] == 0
     about = read_run.read_about(tmp_path / "run")
     assert (about["protocol"], list(about["models"])) == ("oracle_stated", ["m"])

@@ -145,7 +145,7 @@ def test_a_review_s_blind_answers_correct_the_accuracy(bench: Benchmark, tmp_pat
 
 
 def test_what_was_chosen_or_is_unsettled_corrects_nothing(bench: Benchmark, tmp_path: Path, handmade: Any) -> None:
-    with pytest.raises(InputError, match="record how likely each case was to be drawn"):
+    with pytest.raises(InputError, match="record the probability with which each case was drawn"):
         reviewed.load(review(bench, tmp_path / "chosen", 6, drawn=False), bench)
     with pytest.raises(InputError, match="12 of 60 items have no settled answer"):
         reviewed.load(review(bench, tmp_path / "open", 12, readers=("anna", "ben")), bench)
@@ -154,7 +154,7 @@ def test_what_was_chosen_or_is_unsettled_corrects_nothing(bench: Benchmark, tmp_
     small = review(bench, tmp_path / "small", 0)
     lines = (small / "verdicts.jsonl").read_text().splitlines()[:20]
     (small / "verdicts.jsonl").write_text("\n".join(lines) + "\n")
-    with pytest.raises(InputError, match="only 20 items"):
+    with pytest.raises(InputError, match="only 20 randomly drawn items"):
         reviewed.load(small, bench)
     about = json.loads((small / "review.json").read_text())
     about["benchmark"]["hash"] = "0" * 64

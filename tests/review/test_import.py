@@ -733,7 +733,7 @@ ENTITIES = b'<!DOCTYPE a [<!ENTITY x "ha">]><worksheet '
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (zip_bomb, "unpacks to far more"),
+        (zip_bomb, "compressed far more"),
         (lying_bomb, "damaged"),
         (endless, "has content in row 900,000"),
         (million_rows, "has content in row 20,001"),

@@ -38,8 +38,8 @@ _PATHS = click.Path(path_type=Path)
     "--what", type=click.Choice(["items", "masks"]), default="items", show_default=True, help="What to judge."
 )
 @click.option("--only", type=click.Choice(["flagged", "redrawn"]),
-              help="flagged: only cases with a flagged item. redrawn: only redrawn masks that nobody has "
-              "signed.")  # fmt: skip
+              help="flagged: only cases with a flagged item. redrawn: only redrawn masks that no second "
+              "reader has approved.")  # fmt: skip
 @click.option("--cases", type=click.Path(path_type=Path),
               help="A file with the ids of the cases to export, one per line, or mask_review.jsonl.")  # fmt: skip
 @click.option("--sample", type=int, help="Sample this many cases, stratified by finding and path.")

@@ -183,8 +183,8 @@ def carry(
     help="Folder that the manifest's paths are relative to, if it is not the manifest's own folder.",
 )
 @click.option("--readers-to-remove", type=click.IntRange(1, 26), default=2, show_default=True,
-              help="Number of readers who must reject an item to remove it. An item that fewer readers reject is "
-              "contested.")  # fmt: skip
+              help="Number of readers who must reject an item to remove it. An item that at least one "
+              "reader rejects, but fewer than this number, is contested.")  # fmt: skip
 def apply(
     source: Path, stores: tuple[Path, ...], out: Path, new_version: str | None, benchmark: Path | None,
     mask_dir: Path | None, image_root: Path | None, readers_to_remove: int,
@@ -301,7 +301,7 @@ def _print_applied(applied: Applied) -> None:
 @click.option(
     "--blind",
     is_flag=True,
-    help="Show all answers without names, the key among them, and do not tell which one is the key.",
+    help="Show the key among the readers' answers, all without names, so that nobody can tell it apart.",
 )
 @click.option(
     "--image-root",

@@ -268,8 +268,8 @@ def recorded_runs(batch: Batch) -> tuple[Path, ...]:
         there = next((place for place in places if place.exists()), None)
         if there is None:
             raise InputError(
-                f"{batch.path}: the sheets show the places answered in the run {recorded}, but this run is missing; "
-                f"put its folder into {real(batch.path).parent.parent}."
+                f"{batch.path}: the sheets show points and boxes from the run {recorded}, but this run was not found; "
+                f"copy its folder into {real(batch.path).parent.parent}."
             )
         found.append(there)
     return tuple(found)
@@ -377,6 +377,6 @@ def check_answers(verdict: Verdict, item: Item) -> None:
             )
     if verdict.place and not (item.form.is_place and fits_form(item.form.name, verdict.place)):
         raise InputError(
-            f"{where}: 'place' is no answer to a question of kind '{item.kind}'; correct the line, or import the "
-            "sheet again."
+            f"{where}: the field 'place' does not fit a question of kind '{item.kind}'; correct the line, or import "
+            "the sheet again."
         )

@@ -102,7 +102,7 @@ def open_second_parts(
     parts = second_parts(batch)
     if not parts:
         raise InputError(
-            f"{batch.path}: no sheet of this review waits for the answers to a blind sheet, so there is nothing to "
+            f"{batch.path}: no blind sheet of this review is followed by a sheet with the key, so there is nothing to "
             "write."
         )
     missing = _missing(batch, verdicts)

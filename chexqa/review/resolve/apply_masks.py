@@ -121,16 +121,16 @@ def _names(masks: ManifestMasks, bench: Benchmark | None) -> dict[tuple[str, str
 def _case_of(verdict: Verdict, names: Mapping[tuple[str, str], str], masks: ManifestMasks) -> str:
     if not verdict.is_on_mask:
         raise InputError(
-            f"verdict on '{verdict.row}': is on an item, not on a mask; give the item's benchmark, not {masks.path}."
+            f"verdict on '{verdict.row}': judges an item, not a mask; give the item's benchmark, not {masks.path}."
         )
     case_id = names.get((verdict.benchmark, verdict.row))
     if case_id is None and verdict.seen is not None:
         case_id = masks.by_row.get(verdict.row)
     if case_id is None:
         raise InputError(
-            f"verdict on '{verdict.row}': was given on {benchmark_mark(verdict.benchmark)}, but {masks.path} is "
-            "another manifest or has changed since; give the exported manifest, or name with --benchmark the benchmark "
-            "whose masks were exported."
+            f"verdict on '{verdict.row}': judges a mask from {benchmark_mark(verdict.benchmark)}, but {masks.path} is "
+            "another manifest or has changed since; give the manifest that the masks were exported from, or, if they "
+            "were exported from a benchmark, add --benchmark with its folder."
         )
     return case_id
 

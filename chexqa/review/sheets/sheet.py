@@ -315,7 +315,8 @@ class _TabWriter:
     def _text(self, number: int, place: int, title: str, text: str) -> None:
         if len(text) > _MAX_CELL:
             raise InputError(
-                f"text '{text[:40]}…': is {len(text):,} characters long; a cell holds {_MAX_CELL:,}, so shorten it."
+                f"column '{title}': the text '{text[:40]}…' has {len(text):,} characters, but a cell holds "
+                f"{_MAX_CELL:,}; shorten it."
             )
         look = {layout.PROPOSED: self.formats.strong, layout.FLAGS: self.formats.flag}.get(title, self.formats.text)
         if layout.problem_number([title]):
