@@ -151,7 +151,7 @@ def again(bench: Benchmark, fresh: Benchmark, planted: dict[str, dict[str, float
         right += every
         wrong += not none
     print(f"all twelve verdicts are right in {right} of {repeats} studies, and at least one is wrong in {wrong}; in "
-          "the other studies, some are undecided and all others are right")  # fmt: skip
+          "the remaining studies, no verdict is wrong, but some are undecided")  # fmt: skip
     for model in SIX:
         for counts in (looks[model.name], memory[model.name]):
             print(f"{model.name}: {', '.join(f'{name} {count}' for name, count in counts.most_common())}")
@@ -172,8 +172,8 @@ def blind_to_side(bench: Benchmark, readers: int) -> None:
     study = scored_sample(planted_looks.graded(bench, planted_looks.run_with(bench, names, turns)))
     pairs = answer_pairs.answer_pairs(study).filter("right")
     _, found = followed_keys.side_followed(study.sample, pairs)
-    print(f"models that pick a side at random: {100 * float(np.nanmean(found.value)):.1f} % of the right answers "
-          f"in {pairs.height:,} pairs change to the key of the mirrored picture (50 % expected)")  # fmt: skip
+    print(f"models that pick a side at random: of {pairs.height:,} comparisons answered right, "
+          f"{100 * float(np.nanmean(found.value)):.1f} % are right when mirrored too (50 % expected)")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def _common(access: str, why: str) -> Callable[[Callable[..., Any]], Callable[..
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @click.option("--anatomy", type=_PATH, multiple=True, help=_ANATOMY)
         @click.option(
-            "--anatomy-key-column", metavar="NAME", help="Column of the --anatomy .csv with the pictures' names."
+            "--anatomy-key-column", metavar="NAME", help="Column with the pictures' names in the .csv of --anatomy."
         )
         @click.option("--key-map", type=_PATH, help=_KEY_MAP)
         @click.option(

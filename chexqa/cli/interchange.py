@@ -110,7 +110,8 @@ def export(bench: Path, fmt: str, no_key: bool, split_key: bool, about_file: Pat
     credentialed = benchmark.about["access"]["credentialed"]
     if credentialed:
         words = "which you may give only to people who signed the data use agreement"
-        messages().print(f"note: the benchmark has {plural(credentialed, 'case')} of credentialed data sets, {words}.",
+        held = plural(credentialed, "case")
+        messages().print(f"note: the benchmark has {held} from data sets with credentialed access, {words}.",
                          soft_wrap=True)  # fmt: skip
     say(f"{done}: {output}")
 

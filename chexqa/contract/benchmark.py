@@ -232,9 +232,9 @@ def _check_whole(benchmark: Benchmark) -> None:
                 f"{suggest(item.kind, benchmark.kinds)}; restore both files."
             )
         if (item.level, item.stage, item.multi) != (kind.level, kind.stage, kind.multi):
+            name = next(name for name in ("level", "stage", "multi") if getattr(item, name) != getattr(kind, name))
             raise InputError(
-                f"{where}: item '{item.item_id}' has a level, stage or 'multi' that differs from its "
-                "kind's declaration; restore the file."
+                f"{where}: the '{name}' of item '{item.item_id}' differs from its kind's declaration; restore the file."
             )
         if [option.n for option in item.options] != list(range(1, len(item.options) + 1)):
             raise InputError(f"{where}: item '{item.item_id}' has options not numbered 1, 2, 3, …; restore the file.")

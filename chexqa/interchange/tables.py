@@ -77,8 +77,9 @@ def read_vlmevalkit(path: Path) -> Iterator[Row]:
     key = {row["index"]: row.get("answer") for _, row in _records(beside)} if beside.is_file() else {}
     coded: dict[str, str] = {}
     for where, row in _records(path):
-        if not row.get("question") or not row.get("index"):
-            raise InputError(f"{where}: lacks an index or a question; a row of a VLMEvalKit table needs both.")
+        for name in ("index", "question"):
+            if not row.get(name):
+                raise InputError(f"{where}: has no {name}; a row of a VLMEvalKit table needs an index and a question.")
         image = (row.get("image") or "").strip()
         coded[row["index"]] = coded.get(
             image, image

@@ -138,7 +138,8 @@ class Places:
         if self.image_root is not None and self.image_root == Path(self.image_root.anchor):
             raise InputError(
                 f"{manifest}: these data folders have no parent folder in common: {', '.join(map(str, outside))}; "
-                "write the manifest into a parent folder of one of the data folders."
+                "write the manifest into a folder that contains one of them, because only data folders outside the "
+                "manifest's folder need a common parent."
             )
         self._folders = cases.Folders(manifest, self.image_root)
         self._real = dict(zip(folders, real, strict=True))

@@ -45,8 +45,8 @@ def check(order: RunConfig) -> None:
         if form_of(model).name != "openai" or provider not in SENDABLE:
             raise InputError(
                 f"--batch-submit: litellm cannot send batches to '{provider}', the provider of '{model.name}', but "
-                f"only to {', '.join(SENDABLE)}; leave out --batch-submit, send the files yourself and put the "
-                f"results into the folder '{results.FOLDER}' beside them."
+                f"only to {', '.join(SENDABLE)}; leave out --batch-submit and send the batch files "
+                f"yourself; put their results into the folder '{results.FOLDER}' beside the batch files."
             )
 
 

@@ -69,7 +69,7 @@ _NO_KEY = "Or ask the baselines, which need neither key nor server: --models bas
               help="Frame of the model's coordinates (unit and order of the numbers), such as thousand-yxyx; replaces "
               "the model's setting.")  # fmt: skip
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
-              help="Another argument of the request as JSON (null removes it); may be repeated.")  # fmt: skip
+              help="Set an argument of the request to VALUE, as JSON; null removes it. May be repeated.")  # fmt: skip
 @click.option("--protocol", default="end_to_end", show_default=True, metavar="|".join(protocols.PROTOCOLS),
               shell_complete=completion.protocol, help="What a model sees of its earlier answers.")  # fmt: skip
 @click.option("--prompt", metavar="plain|reason|bank:NAME", callback=params.prompt,
@@ -135,7 +135,7 @@ _NO_KEY = "Or ask the baselines, which need neither key nor server: --models bas
 @click.option("--dry-run", "dry", type=_PATH, metavar="DIR",
               help="Write the first conversations of each model as files into DIR and send nothing.")  # fmt: skip
 @click.option("--allow-remote-credentialed", is_flag=True,
-              help="Allow pictures of credentialed cases to be sent to providers.")  # fmt: skip
+              help="Allow pictures from data sets with credentialed access to be sent to providers.")  # fmt: skip
 @click.option("--seed", default=0, show_default=True, help="Seed for baseline/chance and for the examples of --shots.")
 @click.option("--json", "as_json", is_flag=True, help="Print each model's states, cost and tokens as JSON.")
 def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, **given: Any) -> None:

@@ -57,8 +57,8 @@ def other_model(command: Command) -> Command:
         ),
         click.option(
             "--model-id", metavar="ID",
-            help="A model that chexqa does not list: its litellm id, its name at the server --api-base, or "
-                 "transformers/FOLDER_OR_ID.",
+            help="A model that chexqa does not list: its litellm id, its name at the server that --api-base "
+                 "gives, or transformers/FOLDER_OR_ID.",
         ),
     ):  # fmt: skip
         command = option(command)

@@ -102,7 +102,8 @@ def show_status(folder: Path, as_json: bool) -> None:
     "--organization", metavar="NAME", help="For every-eval-ever: name of the organization that publishes the records."
 )
 @click.option("--relationship", type=click.Choice(["first_party", "third_party", "collaborative", "other"]),
-              help="For every-eval-ever: how the organization is related to the makers of the models.")  # fmt: skip
+              help="For every-eval-ever: how your organization (--organization) is related to the makers of "
+                   "the models.")  # fmt: skip
 @click.option("--with-key", is_flag=True,
               help="For every-eval-ever: include the right answers, which every reader of the records then "
               "sees.")  # fmt: skip

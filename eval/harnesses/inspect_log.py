@@ -87,7 +87,7 @@ def _read(path: Path, **options: Any) -> Any:
         words = str(error).partition("\n")[0][:200]
         raise InputError(
             f"{path}: is not a log of Inspect, or was written by a newer Inspect than the installed {__version__} "
-            f"({type(error).__name__}: {words})."
+            f"({type(error).__name__}: {words}); name another file, or update Inspect."
         ) from None
 
 

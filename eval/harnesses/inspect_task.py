@@ -105,7 +105,7 @@ def _conversations(run: RunIdentity, items: Sequence[Item]) -> list[Conversation
 
 
 def _check_credentialed(bench: Benchmark, allow_remote: bool) -> None:
-    """Raise ``InputError`` if pictures of credentialed cases would leave this machine and private networks."""
+    """Raise ``InputError`` if pictures with credentialed access would leave this machine and private networks."""
     cases = bench.about["access"]["credentialed"]
     if not cases or allow_remote:
         return

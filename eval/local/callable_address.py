@@ -95,7 +95,7 @@ def traits(found: Any, target: Target) -> Traits:
         )
     size = getattr(found, "batch_size", None)
     if size is not None and (type(size) is not int or size < 1):
-        raise InputError(f"{who}: its batch_size is {size!r}; write a whole number from 1.")
+        raise InputError(f"{who}: its batch_size is {size!r}; write a whole number of at least 1.")
     own = {name: getattr(found, name) for name in MODEL_FIELDS if hasattr(found, name)}
     said = getattr(found, "name", None)
     name = said if isinstance(said, str) and said else default_name(target.address)

@@ -28,8 +28,8 @@ class ClassifierMaps:
         self._labels = config.get("labels") or []
         if not self._labels:
             raise InputError(
-                f"{loading.weights / weights.CONFIG}: has no 'labels'; add this list of the outputs' findings, in "
-                "order."
+                f"{loading.weights / weights.CONFIG}: has no 'labels'; add this field, a list with the finding "
+                "of each output, in order."
             )
         self._format = weights.input_format(config["image"])
         network = weights.trunk(config["image"]["trunk"], len(self._format.mean), len(self._labels))

@@ -49,7 +49,7 @@ def check_endpoints(models: Iterable[Model]) -> None:
 
 
 def check_credentialed(benchmark: Benchmark, models: Iterable[Model], allow_remote: bool) -> None:
-    """Raise ``InputError`` if pictures of credentialed cases would be sent beyond this machine and private networks.
+    """Raise ``InputError`` if pictures with credentialed access would be sent beyond this machine and private networks.
 
     A model that is a Python callable passes this check, because it gets the pictures in this process; its author must
     make sure that it sends them nowhere.

@@ -134,7 +134,7 @@ def _read(path: Path, known: Mapping[str, Record]) -> dict[str, Record]:
         if name in models:
             raise InputError(f"{path}: the model '{name}' is given twice; rename or remove one.")
         if name == ALL or "," in name:
-            raise InputError(f"{path}: a model cannot be called '{name}'; choose a name without commas, not '{ALL}'.")
+            raise InputError(f"{path}: the model's name '{name}' is '{ALL}' or has a comma; choose another name.")
         if record.get("group") in {ALL, *models, *known}:
             raise InputError(f"{path}: the group '{record['group']}' has the name of a model; choose another name.")
         models[name] = _whole(path, record, {**known, **models})
@@ -188,8 +188,8 @@ def _check_arguments(who: str, field_name: str, given: Mapping[str, Any]) -> Non
         for argument in groups:
             if argument in _SETTLED:
                 raise InputError(
-                    f"{who} '{argument}' in its {field_name}, but chexqa sets this argument itself; remove it (write "
-                    "api_base as a field of the model; use the options --timeout and --attempts)."
+                    f"{who} '{argument}' in its {field_name}, but chexqa sets this argument itself; remove it (the "
+                    "field api_base has the address; --timeout and --attempts set time limit and retries)."
                 )
     for argument in _names(given):
         if _KEYS.fullmatch(argument.lower()):

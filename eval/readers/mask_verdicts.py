@@ -99,7 +99,7 @@ def read_second_masks(
         }
     if not found:
         raise InputError(
-            f"{folder}: has no mask for any case of {benchmark.folder}; give the masks the case ids of the manifest "
+            f"{folder}: has no mask for any case of {benchmark.folder}; name the masks by the case ids of the manifest "
             "that the benchmark was made from (as case_id in a manifest, or as file names CASE.png)."
         )
     return found

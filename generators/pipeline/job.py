@@ -225,7 +225,8 @@ def make_fresh_job(bench: Benchmark, original: Original, recipes: Iterable[Recip
     perception = [recipe for recipe in recipes if isinstance(recipe, PerceptionRecipe)]
     if not perception:
         raise InputError(
-            "--recipe: names no recipe with questions on outlines; give the recipe that the benchmark was made with."
+            f"{bench.folder}: its fresh items need a recipe with questions on outlines; give the benchmark's own "
+            "recipe with --recipe."
         )
     for recipe in perception:
         if benchmark.record_hash(recipe.to_record()) not in known:

@@ -152,5 +152,5 @@ def test_an_installed_plugin_is_taken_by_the_name_of_its_entry_point(
         match="no texts in the question bank's language 'fr'; use a bank in a language of the plugin \\(en\\)",
     ):
         plugins.texts_of([found], "fr")
-    with pytest.raises(InputError, match="the kind 'ribs_seen' is registered twice"):
+    with pytest.raises(InputError, match="the kind 'ribs_seen' is already registered by --plugin ribs;"):
         plugins.load(["ribs", "installed_ribs"])

@@ -141,7 +141,7 @@ def test_the_card_of_anothers_benchmark_needs_a_folder(tmp_path: Path, cli: Cli)
         ({"image": ""}, "has no picture"),
         ({"image": "", "image_path": "../other.png"}, "other.png"),
         ({"B": ""}, "only questions with at least two options"),
-        ({"question": ""}, "lacks an index or a question"),
+        ({"question": ""}, "has no question; a row"),
     ],
 )
 def test_a_row_that_cannot_be_used_is_named(change: dict[str, str], words: str, tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ def test_export_gives_the_release_back(bench: benchmark.Benchmark, release: Path
     out = release.parent / "again"
     code, printed, err = cli("export", bench.folder, "--format", "chexpercept", "-o", out)
     assert (code, printed) == (0, f"7 cases: {out}\n")
-    assert "7 cases of credentialed data sets, which you may give only to people who signed" in err
+    assert "7 cases from data sets with credentialed access, which you may give only to people who signed" in err
     before, after = read_index(release), read_index(out)
     for made in before.values():  # what is never asked on the revision-free path is not kept
         contour = made.get("contour_qa")

@@ -95,7 +95,8 @@ def _carry_items(old: Benchmark, new: _NewItems, verdicts: Iterable[Verdict]) ->
         item = rows.get(verdict.row)
         if item is None or (verdict.benchmark != old.hash and verdict.seen != seen_in(old, verdict, item.item_id)):
             raise InputError(
-                f"verdict on '{verdict.row}': was not given on {old.folder}; OLD must be the reviewed benchmark."
+                f"verdict on '{verdict.row}': is from a review of a benchmark other than {old.folder}; give "
+                "the reviewed benchmark as OLD."
             )
         target = new.same_question(item)
         why = _item_differs(old, new, verdict, item, target)
@@ -139,8 +140,8 @@ def _carry_masks(old: ManifestMasks, new: ManifestMasks, verdicts: Iterable[Verd
         case_id = old.by_row.get(verdict.row)
         if case_id is None or not old.is_same(verdict, case_id):
             raise InputError(
-                f"verdict on '{verdict.row}': was not given on the masks of {old.path}; OLD must be the reviewed "
-                "manifest."
+                f"verdict on '{verdict.row}': is from a review of masks other than those of {old.path}; give "
+                "the reviewed manifest as OLD."
             )
         if case_id not in new.places:
             yield Left(verdict, "its case is not in the new manifest", None)

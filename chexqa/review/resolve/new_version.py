@@ -256,8 +256,8 @@ def write_version(applied: Applied, out: Path, carry: Carry | None = None) -> Re
     interventions is refused.
     """
     if "interventions" in applied.bench.about and carry is None:
-        raise InputError(f"{applied.bench.folder}: has altered items, which write_version() writes only with the "
-                         "argument 'carry'; 'chexqa review apply' gives it.")  # fmt: skip
+        raise InputError(f"{applied.bench.folder}: has altered items; call write_version() with the argument 'carry', "
+                         "as 'chexqa review apply' does.")  # fmt: skip
     if os.path.lexists(out):
         raise InputError(f"{out}: exists already; name a new folder with -o.")
     if not real(out).parent.is_dir():

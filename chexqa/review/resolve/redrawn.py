@@ -105,8 +105,8 @@ def read_folder(folder: Path, masks: ManifestMasks) -> dict[str, Record]:
             raise InputError(f"{path}: '{case_id}' is not a case of {masks.path}; name the file after the case id.")
         if case_id in found:
             raise InputError(
-                f"{path}: the folder of {found[case_id]['reviewer']} has a mask of this case too; remove one of the "
-                "two files."
+                f"{path}: the case '{case_id}' has another mask, {folder / found[case_id]['reviewer'] / path.name}; "
+                "remove one of the two files."
             )
         found[case_id] = _read(path, case_id, author, masks)
     return found

@@ -64,6 +64,7 @@ def load(names: Iterable[str]) -> list[Question]:
     Raises ``InputError`` if a plugin does not exist or registers no question, or if two plugins register the same kind.
     """
     found: dict[str, Question] = {}
+    givers: dict[str, str] = {}
     for name in names:
         if name not in _FOUND:
             _reading.clear()
@@ -74,9 +75,10 @@ def load(names: Iterable[str]) -> list[Question]:
         for one in _FOUND[name]:
             if one.kind.name in found:
                 raise InputError(
-                    f"--plugin {name}: the kind '{one.kind.name}' is registered twice; give only one of the plugins."
+                    f"--plugin {name}: the kind '{one.kind.name}' is already registered by --plugin "
+                    f"{givers[one.kind.name]}; leave out one plugin, or rename the kind."
                 )
-            found[one.kind.name] = one
+            found[one.kind.name], givers[one.kind.name] = one, name
     return [found[name] for name in sorted(found)]
 
 
