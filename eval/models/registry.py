@@ -134,7 +134,7 @@ def _read(path: Path, known: Mapping[str, Record]) -> dict[str, Record]:
         if name in models:
             raise InputError(f"{path}: the model '{name}' is given twice; rename or remove one.")
         if name == ALL or "," in name:
-            raise InputError(f"{path}: the model's name '{name}' is '{ALL}' or has a comma; choose another name.")
+            raise InputError(f"{path}: a model cannot be called '{name}'; choose another name, without commas.")
         if record.get("group") in {ALL, *models, *known}:
             raise InputError(f"{path}: the group '{record['group']}' has the name of a model; choose another name.")
         models[name] = _whole(path, record, {**known, **models})

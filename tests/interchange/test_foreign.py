@@ -128,7 +128,7 @@ def test_the_card_of_anothers_benchmark_needs_a_folder(tmp_path: Path, cli: Cli)
     path = table(tmp_path / "a.tsv", [{"index": 1, "question": "?"}])
     code, _, err = cli("audit", path)
     assert code == 2
-    assert "name another folder with -o" in err
+    assert "name a folder with -o" in err
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_the_card_of_anothers_benchmark_needs_a_folder(tmp_path: Path, cli: Cli)
     [
         ({"answer": ""}, "row 1: has no answer"),
         ({"answer": "maybe"}, "'maybe' is not the letter"),
-        ({"answer": "D"}, "the question has 2"),
+        ({"answer": "D"}, "names none of the question's 2 options"),
         ({"image": "%%"}, "neither base64"),
         ({"image": ""}, "has no picture"),
         ({"image": "", "image_path": "../other.png"}, "other.png"),
