@@ -125,8 +125,10 @@ def test_bombs_are_refused_without_going_off() -> None:
     doubling = b")" + b"".join(b"q%c" % n + b"h%c" % n + b"\x86" for n in range(200))
     assert "contains no tensor" in refusal(program(doubling))  # 2^200 entries, were one to print or copy it
     assert "neither text nor a number" in refusal(program(b"}" + doubling + b"Ns"))  # or to hash it
-    assert "damaged" in refusal(program(b"r\xff\xff\xff\xff"))  # a memo of four thousand million places
-    assert "damaged" in refusal(b"\x80\x02\x8e" + b"\xff" * 8)  # a text of 2^64 bytes
+    assert "cannot be read as a pickle" in refusal(
+        program(b"r\xff\xff\xff\xff")
+    )  # a memo of four thousand million places
+    assert "cannot be read as a pickle" in refusal(b"\x80\x02\x8e" + b"\xff" * 8)  # a text of 2^64 bytes
     huge = name("numpy._core.numeric", "_frombuffer") + b"(" + plain(10**15) + name("numpy", "dtype") + plain("f4")
     assert "sets the state of" in refusal(program(huge + b"\x85R" + plain((2, 2)) + plain("C") + b"tR"))
     assert "compressed" in refusal(zip_file(as_dict(map=plain(1)), np.zeros(10**6), zipfile.ZIP_DEFLATED))

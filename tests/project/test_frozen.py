@@ -87,7 +87,7 @@ def test_other_files_are_seen_and_a_lacking_folder_is_named(
         else:
             with pytest.raises(SystemExit, match="2"):
                 build.main()
-            assert "items.jsonl, answers.jsonl differ" in capsys.readouterr().err
+            assert "other hashes than in sets.yaml: items.jsonl, answers.jsonl." in capsys.readouterr().err
     with pytest.raises(SystemExit, match="needs --data FOLDER"):
         build.build("open", tmp_path / "none", {"data": ""})
     assert not (tmp_path / "none").exists()
