@@ -34,7 +34,7 @@ def test_a_benchmark_without_its_key_has_the_hash_and_tells_nothing(
     names = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
     assert {name for name in names if not name.startswith("images/")} == {"benchmark.json", "items.jsonl"}
     assert not any(b'"chance"' in (out / name).read_bytes() for name in names)
-    for given, said in (([], "give --no-key"), (["--no-key", "--split-key"], "give only one of the two")):
+    for given, said in (([], "add --no-key"), (["--no-key", "--split-key"], "give only one of the two")):
         code, _, err = cli("export", tiny_benchmark, *given, "-o", tmp_path / "other")
         assert (code, said in " ".join(err.split())) == (2, True), err
     assert not (tmp_path / "other").exists()
