@@ -56,7 +56,7 @@ def arguments() -> argparse.Namespace:
         "--clean", action="store_true", help="run each command once, on unchanged files, and check that it succeeds"
     )
     parser.add_argument(
-        "--try", dest="number", type=int, metavar="NUMBER", help="run only try NUMBER, and print its output"
+        "--try", dest="number", type=int, metavar="NUMBER", help="run the try NUMBER only, and print its output"
     )
     return parser.parse_args()
 

@@ -85,7 +85,7 @@ class Multi(Form):
     takes_several = True
 
     def chance(self, options: int, right: int = 1) -> float:
-        """Return one divided by the number of possible answers: every subset of the options before the last, "none"."""
+        """Return one divided by the number of possible answers: all sets of options without the last one ("none")."""
         return float(2.0 ** -(options - 1))
 
     def credit(self, key: Sequence[int], said: Collection[int]) -> float:

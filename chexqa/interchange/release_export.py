@@ -37,8 +37,8 @@ def export_release(benchmark: Benchmark, out: Path, advance: Callable[[], None] 
             advance()
         if not entries:
             raise InputError(
-                f"{benchmark.folder}: has no item of stages 1 to 4, the only items in CheXpercept's layout; give a "
-                "benchmark made with the recipe chexpercept or strict."
+                f"{benchmark.folder}: CheXpercept's layout has only items of stages 1 to 4, and this benchmark has "
+                "none; give a benchmark made with the recipe chexpercept or strict."
             )
         text = json.dumps(entries, ensure_ascii=False, allow_nan=False, indent=2)
         write_bytes(temporary / layout.INDEX, (text + "\n").encode())

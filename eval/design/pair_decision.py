@@ -32,7 +32,7 @@ TARGETS: tuple[Target, ...] = ("population", "benchmark")
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """A rule that decides by the sign of the score of ``models[0]`` minus the score of ``models[1]``.
+    """A rule that decides which of two models has the higher score, and when to stop asking.
 
     - ``on``: the score: a level of questions, the mean of levels (``mean``) or the grid task (``grid``).
     - ``alpha``: the largest probability of a decision between models that are equal.

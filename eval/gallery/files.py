@@ -1,8 +1,8 @@
 """Files of the gallery: its page, and scripts with data, which the page loads when it needs them.
 
 A page opened from disk can load scripts, but cannot fetch other files. The data are therefore scripts that call
-functions of the object ``gallery``, which ``data.js`` defines. One script has the index for filters, and one the
-pictures of the items shown first; the others have consecutive cases (pictures in one file, packed replies in another).
+functions of the object ``gallery``, which ``data.js`` defines. One script has the index for filters. Another
+has the pictures of the items shown first. The others come in pairs: pictures and packed replies of consecutive cases.
 Items that no run asked (a trial asks only a few cases) are left out. Replies are untrusted text: this module escapes
 them for the script, and the page never inserts them as markup.
 """

@@ -100,11 +100,10 @@ def _columns(values: Mapping[str, influence.Estimate]) -> dict[str, float | None
 
 
 def domains(table: pl.DataFrame, known: pl.DataFrame, domain: Mapping[str, str | None]) -> pl.DataFrame:
-    """Return, for each training domain, the mean, the lowest and the highest value of its models.
+    """Return, for each training domain, the mean, the lowest and the highest score of its models.
 
-    ``table`` has the means of localization, and ``known`` the means of recognition; only the rows with the mean
-    over findings are used. Models of unknown domain are left out. The result describes the given models; no test is
-    made.
+    The scores are the models' means over findings, of localization (in ``table``) and of recognition (in ``known``).
+    Models of unknown domain are left out. The result describes the given models; no test is made.
     """
     macro = table.filter(pl.col("finding") == recognition.MACRO).select("model", *GROUNDING)
     auc = known.filter(pl.col("finding") == recognition.MACRO).select("model", "recognition_auc")

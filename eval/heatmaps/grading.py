@@ -321,8 +321,9 @@ def _place_marks(
             placed[target] = mark
     if not placed:
         raise InputError(
-            f"{path}: has no mark for any of the {len(truth.targets)} findings with a mask; give the masks of the "
-            "file's radiographs, and name the radiographs as in CheXlocalize (patientX_studyY_viewZ_side)."
+            f"{path}: has a point or box for none of the {len(truth.targets)} findings that have a mask; give the "
+            "masks of the file's radiographs; the file must name radiographs as CheXlocalize does "
+            "(patientX_studyY_viewZ_side)."
         )
     return placed, tuple(unused)
 

@@ -139,8 +139,8 @@ class Client:
         """Send the messages and return the outcome; ``InputError`` is raised only for a picture that cannot be read.
 
         ``messages`` must already be adapted to the model (:func:`chexqa.eval.models.adapters.adapt`). Each attempt
-        waits for a free slot of the ``limiter``. If the limiter is closed, ``ClosedError`` is raised. If the limiter
-        gave the endpoint up because of a failure at this question, the outcome is an error with the endpoint's message.
+        waits for a free slot of the ``limiter``. If the limiter is closed, ``ClosedError`` is raised. If it was
+        closed because this question failed too long, the outcome is an error with the endpoint's message instead.
         """
         limiter = limiter or RateLimiter(1)
         too_many = adapters.too_many_images(model, messages)

@@ -230,8 +230,8 @@ def _proxy(address: str) -> str | None:
 
 
 def filled(litellm: Any, response: Any, answer: Any) -> Any:
-    """Return litellm's response object with the content of a reply; raise ``SendError`` if the reply is not a chat
-    completion.
+    """Fill litellm's ``response`` with the content of the server's ``answer`` and return it; raise ``SendError`` if
+    ``answer`` is not a chat completion.
     """
     try:
         choice = answer["choices"][0]

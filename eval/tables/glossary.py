@@ -48,7 +48,7 @@ TABLES: dict[str, str] = {
     "costs": "cost in dollars, tokens of a reply, and seconds to a reply",
     "plan": "what was planned before the study, and what was done in it",
     "facts": "the items that were asked: counts, chance and other values that do not depend on a model",
-    "published": "published figures, measured on another sample",
+    "published": "published scores, measured on another sample",
 }
 
 COLUMNS: dict[str, str] = {

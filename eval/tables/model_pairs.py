@@ -117,8 +117,8 @@ def score_rows(study: ScoredSample) -> pl.DataFrame:
     """Return the rows with three more columns: ``score``, ``part`` (component of the score) and ``stratum`` (in this
     component).
 
-    The components of a level are its kinds of question; :func:`chexqa.eval.scoring.sample.strata` makes their strata.
-    The components of the score ``grid`` (the hit rate) are findings. Only levels are corrected for chance.
+    The components of a level are its kinds of question, with the strata of :func:`chexqa.eval.scoring.sample.strata`.
+    The components of the score ``grid`` (the hit rate) are findings. All scores but ``grid`` are corrected for chance.
     """
     names = [*WHO, "item_id", "level", "kind", "finding", "scored", "cluster", YES, WEIGHT, RIGHT, CHANCE]
     level = strata(compared(study, names).filter(pl.col("scored")), WHO).with_columns(

@@ -55,8 +55,7 @@ class _Revised(NamedTuple):
 
 
 def draw_revisions(pool: EditSets, spacing: float, modest: bool) -> Choice | str:
-    """Draw a random error, and three wrong revisions of the mask with this error; return a reason if that is
-    impossible.
+    """Draw a random error of the outline and three wrong revisions of it; return a reason if that is impossible.
 
     ``spacing`` is the least distance between points in pixels; ``modest`` is as in :func:`draw_edits`.
     """
