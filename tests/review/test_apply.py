@@ -654,7 +654,7 @@ def test_masks_dealt_from_a_benchmark_are_applied_to_its_manifest(bench: Benchma
     assert read_store(tmp_path / "verdicts.jsonl") == {verdict.key: verdict}
     code, _, err = cli("review", "apply", tmp_path / "cases.jsonl", tmp_path, "-o", tmp_path / "new.jsonl")
     assert code == 2
-    assert "or name with --benchmark" in err
+    assert "add --benchmark with its folder" in err
     code, out, _ = cli("review", "apply", tmp_path / "cases.jsonl", tmp_path, "-o", tmp_path / "new.jsonl",
                        "--benchmark", bench.folder)  # fmt: skip
     assert code == 0
