@@ -193,7 +193,8 @@ def demo(folder: Path) -> None:
 def show(bench: Path, name: str, out: Path | None, runs: tuple[Path, ...]) -> None:
     """Draw a contact sheet of one case of BENCH: its pictures, questions, right answers and measured anatomy.
 
-    Name the case by its id, by its id in the data source, or by the id of one of its items.
+    Name the case by its id, by its id in the manifest (such as x1/effusion), or by the id of one of its items. For an
+    unknown name, the error lists known ones.
     """
     from chexqa.cli.contact_sheet import find_case, write_sheet
     from chexqa.contract import benchmark

@@ -173,8 +173,10 @@ def _anatomy_row(benchmark: Benchmark, case: CaseKey, items: list[Item]) -> Imag
     lesion = stored["lesion"]
     empty = np.zeros_like(lesion)
     lungs = Lungs(stored.get("right_lung", empty), stored.get("left_lung", empty))
-    # An enlarged heart leaves the lung clear, and no question asks for the regions that the heart covers.
-    asked = FINDINGS[items[0].finding].attributes
+    # An enlarged heart leaves the lung clear, and no question asks for the regions that the heart covers. Another
+    # chexqa's finding may be unknown here; its regions are drawn.
+    finding = FINDINGS.get(items[0].finding)
+    asked = finding is None or finding.attributes
     areas = regions(grow_lungs(lungs, lesion) if asked else lungs)
     for name, area in areas.items():
         part = name.rpartition("_")[2]

@@ -59,7 +59,7 @@ def test_only_where_regions_are_asked_about_are_the_lungs_grown_by_the_lesion(ha
     right, left, lesion = (np.zeros((64, 64), bool) for _ in range(3))
     right[8:56, 4:24] = left[8:56, 40:60] = lesion[30:50, 20:44] = True
     stored = {name: to_rle(mask) for name, mask in (("right_lung", right), ("left_lung", left), ("lesion", lesion))}
-    for finding in ("effusion", "cardiomegaly"):
+    for finding in ("effusion", "cardiomegaly", "added_elsewhere"):
         handmade.case(finding, finding, "revision_free", measures={"masks": stored})
     bench = benchmark.load(handmade.write())
 
@@ -71,6 +71,7 @@ def test_only_where_regions_are_asked_about_are_the_lungs_grown_by_the_lesion(ha
 
     assert hue("effusion", 32, 40) > 10
     assert hue("cardiomegaly", 32, 40) == 0
+    assert hue("added_elsewhere", 32, 40) > 10, "a finding that this chexqa does not know is shown, too"
     assert hue("cardiomegaly", 10, 40) > 10, "the lung is shown all the same"
 
 
