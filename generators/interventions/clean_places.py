@@ -1,9 +1,9 @@
 """The search for a clean place: lung tissue away from every finding, with the shape and size of a lesion's patch.
 
-The picture with the filled lesion and the picture with the filled clean place should differ only in the place that is
-filled. A lesion must therefore be as likely at the one place as at the other. The mirrored place in the other lung is
-such a place: its own mirrored place is the lesion's. Of several places that fit, the one that looks most like the
-lesion's would not be, since lesions lie at other stretches of the chest wall than most places that fit.
+Two pictures are compared: one with the lesion filled, one with the clean place filled. They should differ only in the
+place that is filled, so a lesion must be as likely at the one place as at the other. This holds for the mirrored place
+in the other lung, because the mirrored place of that place is the lesion's. It does not hold for the place that looks
+most like the lesion's, since lesions lie at other stretches of the chest wall than most places that fit.
 
 The parts of a lesion get their places one by one. A part whose mirrored place is not clean gets the most similar place
 among all shifts of its shape and of its mirror image, but only if it does not end at the outline of the lungs: the
@@ -72,7 +72,7 @@ def clean_place(image: Gray, patch: Mask, lungs: Lungs, taken: Mask) -> Mask | N
 
 
 def _place_of_part(image: Gray, patch: Mask, lungs: Lungs, barred: Mask) -> Mask | None:
-    """Return a mask in lung and outside ``barred`` for one part of a patch; None without a place."""
+    """Return a mask in lung and outside ``barred`` for one part of a patch; None if there is no place."""
     field, size = lungs.right | lungs.left, np.count_nonzero(patch)
     least = min(LEAST_IN_LUNG, np.count_nonzero(patch & field) / size)
     if least < LEAST_OF_PATCH:
@@ -163,7 +163,7 @@ class _Look(NamedTuple):
     spread: float
 
     def mirrored(self) -> _Look:
-        """Return the look of the place's mirror image."""
+        """Return this look with left and right exchanged."""
         shape, lung, ring = (np.ascontiguousarray(part[:, ::-1]) for part in (self.shape, self.lung, self.ring))
         return self._replace(shape=shape, lung=lung, ring=ring)
 

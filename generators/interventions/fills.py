@@ -204,7 +204,7 @@ def _continued_beside(pixels: Floats, patch: Mask, area: Mask) -> Floats:
 
 
 def continued(pixels: Floats, patch: Mask) -> Floats:
-    """Return the picture with the patch replaced by the membrane through its border (Laplace's equation).
+    """Return the picture with the patch filled smoothly from the pixels along its border (Laplace's equation).
 
     The equation is solved from coarse to fine, each level by a fixed number of averaging steps, so the time depends
     only on the picture's size.

@@ -2,7 +2,7 @@
 
 The two pixels lie at the same share of the height of their lungs, from the top down, and at the same share of the width
 in their row, from the chest wall inwards. Beyond the edges of the lungs, the distance from the edge is the same. The
-outline of one lung thus falls on that of the other, and the place of a place is where it started.
+outline of one lung thus falls on that of the other, and mirroring a place twice gives the place itself.
 """
 
 from __future__ import annotations

@@ -99,10 +99,9 @@ class Textures:
         return _enlarged(np.asarray(total / weight.clip(1e-6), np.float32), self.lungs.shape)
 
     def copied(self, patch: Mask, reach: int) -> tuple[Floats, Floats]:
-        """Return texture ``(H, W)`` and its strength ``(H, W)``, from 0 (no texture) to 1.
+        """Return the texture ``(H, W)`` to lay on the patch, and its strength ``(H, W)``, from 0 (no texture) to 1.
 
-        The texture is for the pixels of the patch in the lungs, and for clean lung within ``reach`` pixels of the
-        patch.
+        It covers the patch's pixels in the lungs, and clean lung within ``reach`` pixels of the patch.
         """
         made, weight = np.zeros_like(self.detail), np.zeros_like(self.detail)
         whole = cv2.dilate(patch.view(np.uint8), np.ones((2 * reach + 1, 2 * reach + 1), np.uint8)).view(np.bool_)
