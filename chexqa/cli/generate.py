@@ -16,6 +16,7 @@ from rich.text import Text
 
 from chexqa.contract.benchmark import SKIPPED
 from chexqa.contract.items import PATHS
+from chexqa.contract.kinds import KINDS
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, dump, read_jsonl
 from chexqa.files.say import argument, say, say_json
@@ -180,6 +181,9 @@ def _print(about: Record, out: Path) -> None:
         terminal.print(table)
     kinds = [f"{kind} {count:,}" for kind, count in about["counts"]["kinds"].items() if count]
     terminal.print(f"{plural(about['counts']['items'], 'item')}: {', '.join(kinds)}")
+    for kind in about.get("kinds", ()):
+        if kind["name"] not in KINDS and not about["counts"]["kinds"].get(kind["name"]):
+            terminal.print(f"The plugin's kind '{kind['name']}' was asked of no case.", style="yellow")
     _print_altered(about, out)
     _print_skipped(about, out)
     say(f"Benchmark: {out}")

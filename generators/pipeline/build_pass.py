@@ -76,7 +76,7 @@ def build(
         if not fresh or name in FRESH_KINDS:
             BUILDERS[name](given, kind)
     for question in questions:
-        question.builder(given, question.kind)
+        question.ask(given)
     key = CaseKey(
         case_id=builder.case_id,
         source_case_id=case.case_id,

@@ -157,6 +157,56 @@ BROKEN_LINES: dict[str, tuple[Change, str]] = {
 }
 
 
+PLUGIN = """
+from dataclasses import dataclass
+from pathlib import Path
+from chexqa.contract.declared import DeclaredEvidence, measured
+from chexqa.contract.kinds import Kind
+from chexqa.generators.pipeline.builders.plugins import question
+
+@dataclass(frozen=True, kw_only=True)
+class Count(DeclaredEvidence):
+    words = "{number} pixels"
+    number: int = measured("pixels", 0, 10)
+
+KIND = Kind(name="count", seq=1, level=None, stage=None, form_name="single", evidence=Count, about="?", heading="n")
+
+@question(KIND, bank=Path(__file__).with_name("count.yaml"))
+def build(case, kind):
+    %s
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("case.mask('patch')", "ValueError: there is no mask 'patch' (known: lesion, right_lung, left_lung, heart)"),
+        ("case.builder.words(kind, 'one', 'two')", "KeyError: 'two'"),
+    ],
+)
+def test_a_plugin_whose_code_fails_is_named_with_the_place_and_the_case(
+    cli: Cli, cases: Path, tmp_path: Path, body: str, said: str
+) -> None:
+    code, err = generate_with(cli, cases, tmp_path, body)[::2]
+    assert code == 2
+    for part in (f"{tmp_path / 'count.py'}, line ", "function 'build'", "the kind 'count' failed on the case 'p", said):
+        assert part in err
+    assert "bug" not in err
+
+
+def test_a_plugin_that_asks_of_no_case_is_told_of(cli: Cli, cases: Path, tmp_path: Path) -> None:
+    code, out, _ = generate_with(cli, cases, tmp_path, "assert case.mask('lesion') is None or case.present")
+    assert code == 0
+    assert "The plugin's kind 'count' was asked of no case." in out
+
+
+def generate_with(cli: Cli, cases: Path, tmp_path: Path, body: str) -> tuple[int, str, str]:
+    """Run 'generate' with a plugin whose builder is the line ``body``."""
+    (tmp_path / "count.py").write_text(PLUGIN % body)
+    (tmp_path / "count.yaml").write_text("en: {question: 'How many?', one: one}\n")
+    return cli("generate", cases, "--recipe", "grid", "--plugin", tmp_path / "count.py", "-o", tmp_path / "bench")
+
+
 @pytest.mark.parametrize("what", BROKEN_LINES)
 def test_a_broken_line_is_named_by_its_number(cli: Cli, cases: Path, tmp_path: Path, what: str) -> None:
     change, said = BROKEN_LINES[what]

@@ -118,6 +118,7 @@ def test_a_declaration_that_contradicts_itself_is_refused(changed: dict[str, Any
         ("ribs.py", None, "no such file"),
         ("no_such_module_of_ribs", None, "there is no such module or installed plugin"),
         ("ribs.py", "x = 1", "does not register a kind of question"),
+        ("ribs.py", "x = 1\ny = z", r"cannot be loaded \(NameError: name 'z' is not defined; .*ribs.py, line 2\)"),
     ],
 )
 def test_a_plugin_that_cannot_be_used_is_named(tmp_path: Path, name: str, text: str | None, message: str) -> None:

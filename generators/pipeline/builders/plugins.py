@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.metadata import entry_points
@@ -16,9 +17,9 @@ from pathlib import Path
 
 from chexqa.contract.declared import declaration, declared
 from chexqa.contract.kinds import KINDS, Kind
-from chexqa.files.errors import InputError, suggest
+from chexqa.files.errors import InputError, UnfinishedError, is_disk_full, suggest
 from chexqa.files.jsonio import Record, read_yaml
-from chexqa.generators.pipeline.builders.registry import Builder
+from chexqa.generators.pipeline.builders.registry import Builder, CaseToBuild
 from chexqa.question_banks import check_braces
 
 GROUP = "chexqa.kinds"
@@ -31,6 +32,23 @@ class Question:
     kind: Kind
     builder: Builder
     texts: Record
+
+    def ask(self, case: CaseToBuild) -> None:
+        """Run the builder on a case; raise ``InputError`` that names the place in a plugin's code if the code fails."""
+        try:
+            self.builder(case, self.kind)
+        except (InputError, UnfinishedError):
+            raise
+        except Exception as error:
+            if self.kind.name in KINDS or (isinstance(error, OSError) and is_disk_full(error)):
+                raise
+            frames = traceback.extract_tb(error.__traceback__)[1:]  # the first frame is this method
+            own = [frame for frame in frames if frame.filename == frames[0].filename]
+            place = f"{own[-1].filename}, line {own[-1].lineno}, function '{own[-1].name}': " if own else ""
+            raise InputError(
+                f"{place}the plugin of the kind '{self.kind.name}' failed on the case '{case.survey.source_case_id}' "
+                f"({type(error).__name__}: {error}); correct the plugin."
+            ) from error
 
 
 _FOUND: dict[str, list[Question]] = {}
@@ -61,14 +79,24 @@ def question(kind: Kind, bank: Path) -> Callable[[Builder], Builder]:
 def load(names: Iterable[str]) -> list[Question]:
     """Return the questions of the given plugins, sorted by kind.
 
-    Raises ``InputError`` if a plugin does not exist or registers no question, or if two plugins register the same kind.
+    Raises ``InputError`` if a plugin does not exist, fails or registers no question, or if two plugins register the
+    same kind.
     """
     found: dict[str, Question] = {}
     givers: dict[str, str] = {}
     for name in names:
         if name not in _FOUND:
             _reading.clear()
-            _import(name)
+            try:
+                _import(name)
+            except InputError:
+                raise
+            except Exception as error:
+                last = traceback.extract_tb(error.__traceback__)[-1]
+                raise InputError(
+                    f"--plugin {name}: cannot be loaded ({type(error).__name__}: {error}; {last.filename}, line "
+                    f"{last.lineno}); correct the plugin."
+                ) from error
             if not _reading:
                 raise InputError(f"--plugin {name}: does not register a kind of question; see docs/extending.md.")
             _FOUND[name] = list(_reading)

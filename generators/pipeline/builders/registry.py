@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from chexqa.contract.cases import STRUCTURES
 from chexqa.contract.items import Path, Picture
 from chexqa.contract.kinds import Kind
 from chexqa.generators.pipeline.builders.item_builder import ItemBuilder
@@ -14,6 +15,8 @@ from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe, Plac
 from chexqa.generators.pipeline.survey import Survey
 from chexqa.imaging.masks import from_rle
 from chexqa.imaging.read import Gray, Mask
+
+MASKS = ("lesion", *STRUCTURES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +46,11 @@ class CaseToBuild:
     def mask(self, name: str) -> Mask | None:
         """Return the mask ``lesion``, ``right_lung``, ``left_lung`` or ``heart`` at the working size, ``(H, W)`` bool.
 
-        Returns None if the case lacks the mask.
+        ``lesion`` is the mask of the case's finding, whatever the finding. Returns None if the case lacks the mask;
+        raises ``ValueError`` for any other name.
         """
+        if name not in MASKS:
+            raise ValueError(f"there is no mask '{name}' (known: {', '.join(MASKS)})")
         runs = self.survey.masks.get(name)
         return None if runs is None else from_rle(runs, f"the survey of {self.survey.source_case_id}")
 
