@@ -81,5 +81,7 @@ def find(name: str, where: str) -> Finding:
     if finding is None:
         near = name.strip().lower().replace(" ", "_").replace("-", "_")
         hint = f" (did you mean '{near}'?)" if near in FINDINGS else suggest(near, FINDINGS)
-        raise InputError(f"{where}: there is no finding '{name}'{hint}.")
+        raise InputError(
+            f"{where}: there is no finding '{name}'{hint}; to add one, see docs/extending.md, section 'A finding'."
+        )
     return finding

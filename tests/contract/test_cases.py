@@ -141,7 +141,7 @@ def test_an_absent_finding_is_normal_unless_another_line_has_one_in_the_same_ima
         ([line(pixel_spacing_mm=[0.1])], "line 1: field 'pixel_spacing_mm'"),
         ([["a list"]], "line 1: "),
         ([line(), absent(finding="edema"), line(case_id="x")], "the case id 'one' is given twice, first in line 1"),
-        ([line(finding="Effusion")], "line 1: there is no finding 'Effusion' (did you mean 'effusion'?)"),
+        ([line(finding="Effusion")], "line 1: there is no finding 'Effusion' (did you mean 'effusion'?); to add"),
         ([line(finding="lung lesion")], "(did you mean 'lung_lesion'?)"),
         ([line(finding="carдiomegali")], "(did you mean 'cardiomegaly'?)"),
         ([line(mask=None)], "line 1: the finding is present but has no 'mask'"),
