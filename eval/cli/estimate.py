@@ -232,7 +232,7 @@ def _apart(found: list[Resolution]) -> str:
     shown = [row for row in found if row.score in ON] or found[:1]
     if not shown:
         return "With these cases, no difference between two models can be shown."
-    sizes = ", ".join(f"{100 * row.detectable:.1f} points ({row.score})" for row in shown if row.shows)
+    sizes = ", ".join(f"{_points(row)} points ({row.score})" for row in shown if row.shows)
     without = ", ".join(row.score for row in shown if not row.shows)
     these = f"With these {plural(max(row.patients for row in shown), 'patient')}"
     said = (
@@ -243,6 +243,11 @@ def _apart(found: list[Resolution]) -> str:
     said += [f"{these}, no difference between two models can be shown on {without}."] if without else []
     assumed = "Assumed: one model is right and the other wrong on 30 % of the items. For more, run chexqa power."
     return " ".join([*said, assumed])
+
+
+def _points(row: Resolution) -> str:
+    """Return the smallest difference that is detected, in points, or "none"."""
+    return f"{100 * row.detectable:.1f}" if row.detectable is not None and row.shows else "none"
 
 
 @click.command("power", epilog="Example: chexqa power bench --difference 5 --models gpt-5.4,lingshu-32b")
@@ -333,8 +338,8 @@ def _show_power(
         until = (
             f"{row.sequential:,}" if row.sequential else "" if row.within is None else f"no, {100 * row.within:.0f} %"
         )
-        table.add_row(row.score, f"{row.patients:,}", f"{100 * row.detectable:.1f}" if row.shows else "none",
-                      f"{100 * row.power:.0f} %", f"{row.needed:,}", f"{row.alike:,}", until)  # fmt: skip
+        needed, alike = ("none" if number is None else f"{number:,}" for number in (row.needed, row.alike))
+        table.add_row(row.score, f"{row.patients:,}", _points(row), f"{100 * row.power:.0f} %", needed, alike, until)
     out.print(table)
     family = f" divided by {assumed.tests:,}, as for the first test in Holm's method" if assumed.tests > 1 else ""
     out.print(
@@ -346,7 +351,8 @@ def _show_power(
         f"scores differ by less than {difference:g} points (90 % interval, four of five studies). "
         "Until decided: the median number of counted patients after which 'eval --until-decided' stops, for a true "
         f"difference of {difference:g} points; 'no' with a percentage: only this share of runs reaches a decision, so "
-        f"there is no median. Assumed: one model is right and the other wrong on {100 * assumed.discordance:g} % of "
+        "there is no median. 'none' under needed and alike: no model can be right on any item, so no two models can "
+        f"differ (a grid without a cell that is a hit). Assumed: one model is right and the other wrong on {100 * assumed.discordance:g} % of "
         f"the items, with correlation {assumed.correlation:g} within a patient.",
         soft_wrap=True,
     )  # fmt: skip

@@ -70,25 +70,27 @@ class Resolution(NamedTuple):
     - ``within``: the share of the simulated runs that decide before they have used all patients of the study, or
       :data:`MOST_RUN` patients if the study has more.
 
-    ``sequential`` and ``within`` are None for the score of a single kind of question.
+    ``sequential`` and ``within`` are None for the score of a single kind of question. On a score whose items no model
+    can answer right, no two models can differ: ``largest`` and ``power`` are 0, and the numbers that depend on a
+    difference are None.
     """
 
     score: str
     items: int
     patients: int
     standard_error: float
-    detectable: float
+    detectable: float | None
     largest: float
     power: float
-    needed: int
-    alike: int
+    needed: int | None
+    alike: int | None
     sequential: int | None = None
     within: float | None = None
 
     @property
     def shows(self) -> bool:
         """Return True if two models can differ so much that the study detects it with the wanted power."""
-        return self.detectable <= self.largest
+        return self.detectable is not None and self.detectable <= self.largest
 
 
 def resolutions(
@@ -110,8 +112,11 @@ def resolutions(
     found = kind_weights(asked)
     kinds = {name: found[name] for name in kind_order(found) if name in found and name != GRID_CELL}
     named = score_weights(asked) | kinds
+    possible = {row.item_id for row in asked if row.possible}
     return [
         _resolution(name, by_patient(asked, weights), weights, difference, assumed, whole, scale)
+        if possible & weights.keys()
+        else _nothing(name, by_patient(asked, weights), scale)
         for name, weights in named.items()
     ]
 
@@ -127,7 +132,7 @@ def _resolution(
             f"{100 * assumed.discordance:g} % of items cannot be {100 * difference:g} points apart on {name}; give a "
             "larger --discordance."
         )
-    count = max(2, round(len(people) * scale))
+    count = _patients(people, scale)
     own = standard_error(people.values(), assumed)
     error = own * (len(people) / count) ** 0.5
     quantile = float(stats.norm.isf(assumed.alpha / assumed.tests / 2))
@@ -135,7 +140,7 @@ def _resolution(
     ends = until_decided(list(people.values()), difference, assumed, count) if name in ON else (None, None)
     return Resolution(
         name,
-        round(sum(len(one) for one in people.values()) * scale),
+        _items(people, scale),
         count,
         error,
         assumed.factor * error,
@@ -145,6 +150,19 @@ def _resolution(
         int(np.ceil(whole * (alike * own / difference) ** 2)),
         *ends,
     )
+
+
+def _nothing(name: str, people: dict[str, Weights], scale: float) -> Resolution:
+    """Return the row of a score whose items no model can answer right."""
+    return Resolution(name, _items(people, scale), _patients(people, scale), 0.0, None, 0.0, 0.0, None, None)
+
+
+def _items(people: dict[str, Weights], scale: float) -> int:
+    return round(sum(len(one) for one in people.values()) * scale)
+
+
+def _patients(people: dict[str, Weights], scale: float) -> int:
+    return max(1, round(len(people) * scale))
 
 
 def standard_error(people: Iterable[Weights], assumed: Assumptions) -> float:

@@ -26,6 +26,7 @@ class Asked(NamedTuple):
     """Facts about one item that determine its weight.
 
     ``yes`` is True if the key is yes and False if it is no; it is None for a kind that is not a yes/no question.
+    ``possible`` is False for a grid item without a cell that is a hit, which no model can answer right.
     """
 
     item_id: str
@@ -35,6 +36,7 @@ class Asked(NamedTuple):
     finding: str
     chance: float
     yes: bool | None
+    possible: bool = True
 
 
 Weights = dict[str, float]
@@ -51,7 +53,9 @@ def asked_items(benchmark: Benchmark, items: Iterable[Item]) -> list[Asked]:
         if CONTESTED in key.flags or not (key.scored or item.kind == GRID_CELL):
             continue
         yes = key.answer == (1,) if benchmark.kinds[item.kind].yes_no else None
-        found.append(Asked(item.item_id, patients[item.case_id], item.kind, item.level, item.finding, key.chance, yes))
+        possible = item.kind != GRID_CELL or bool(key.answer)
+        found.append(Asked(item.item_id, patients[item.case_id], item.kind, item.level, item.finding, key.chance, yes,
+                           possible))  # fmt: skip
     return found
 
 

@@ -142,6 +142,21 @@ def test_a_study_too_small_for_any_difference_says_so(mixed: Benchmark, cli: Cli
     assert not re.search(r"[1-9]\d\d\.\d points", out)
 
 
+def test_a_grid_without_a_hit_has_no_number_of_patients_and_one_item_is_of_one_patient(handmade: Any, cli: Cli) -> None:
+    for number in range(12):
+        handmade.case(f"n{number}", "edema", "revision_free", patient=f"p{number}", grid=(), contour_evaluation=(2,))
+    handmade.case("last", "edema", "revision_required", patient="p0")
+    bench = benchmark.load(handmade.write())
+    found = {row.score: row for row in power.resolutions(asked_items(bench, bench.items), 0.05, PLAIN)}
+    grid, one = found["grid"], found["revision_result"]
+    assert (grid.patients, grid.detectable, grid.largest, grid.needed, grid.alike, grid.shows) == (
+        12, None, 0, None, None, False,
+    )  # fmt: skip
+    assert (one.items, one.patients) == (1, 1)
+    assert re.search(r"^grid +12 +none +0 % +none +none *$", cli("power", bench.folder)[1], re.MULTILINE)
+    assert "shown on " in cli("estimate", bench.folder, "--models", "baseline/oracle")[1]
+
+
 def test_the_command_shows_a_benchmark_and_a_plain_number(mixed: Benchmark, cli: Cli) -> None:
     code, out, _ = cli("power", mixed.folder, "--difference", 10, "--models", "baseline/oracle,baseline/chance")
     assert code == 0
