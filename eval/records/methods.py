@@ -18,7 +18,7 @@ from chexqa.eval.scoring.grade import Graded, protocol_name
 from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
 from chexqa.eval.scoring.predictions import ELSEWHERE
 from chexqa.eval.scoring.predictions import PROTOCOL as PREDICTIONS
-from chexqa.eval.scoring.significance import DRAWS
+from chexqa.eval.scoring.significance import DRAWS, EXACT
 from chexqa.eval.tables.model_pairs import READERS
 from chexqa.files.terminal import PHANTOM_NOTICE, plural
 from chexqa.stats import CONFIDENCE
@@ -167,7 +167,8 @@ def _statistics(clusters: str) -> str:
         f"Numbers from fewer than {LEAST_CLUSTERS} {clusters} have no interval. Scores are corrected for chance as "
         "sum(a - c) / sum(1 - c), with accuracy a and chance c of each item, and averaged over the kinds "
         "of a level. Cardiomegaly has no semantic items and is left out of comparisons of levels. "
-        f"Differences between models were tested by {DRAWS:,} sign flips of the {clusters}' differences."
+        f"Differences between models were tested by {DRAWS:,} sign flips of the {clusters}' differences, "
+        f"or by all possible sign flips where at most {EXACT} {clusters} differ."
     )
 
 

@@ -3,12 +3,14 @@
 Two models answer the same items, so the difference of their scores is a sum over patients. If the models are equal,
 each patient's difference is as likely to be positive as negative. The test draws random signs 100,000 times, and counts
 how often the sum is at least as far from zero as the observed sum. Each model's score is itself a sum over patients, so
-one product of two matrices (the signs and the patients' values) gives the tests of all pairs.
+one product of two matrices (the signs and the patients' values) gives the tests of all pairs. Where at most 16 patients
+differ, the test takes every choice of signs once instead, so that p is exact.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import combinations
 
 import numpy as np
@@ -19,6 +21,8 @@ from scipy import sparse, stats
 from chexqa.files.seeds import stream
 
 DRAWS = 100_000
+# Largest number of clusters that differ for which every choice of signs is taken.
+EXACT = 16
 ALPHA = 0.05
 POWER = 0.8
 _AT_ONCE = 4000
@@ -31,21 +35,48 @@ def sign_flips(parts: Floats, weights: sparse.csr_matrix, draws: int = DRAWS, se
     """Return two-sided p-values of a sign-flip (permutation) test over clusters, for linear combinations of scores.
 
     ``parts (P, M)`` has each cluster's contribution to M scores; a score is the sum of its column. ``weights (C, M)``
-    has the weights of C combinations; each row sums to zero, so that equal scores give zero. The observed sum counts as
-    one draw, so p is at least ``1 / (draws + 1)``.
+    has the weights of C combinations; each row sums to zero, so that equal scores give zero. If at most :data:`EXACT`
+    clusters differ, p is the exact share of all choices of signs. If more differ, the signs are drawn, and the observed
+    sum counts as one draw, so p is at least ``1 / (draws + 1)``.
     """
     clusters = parts.shape[0]
     observed = np.abs(weights @ parts.sum(axis=0, dtype=np.float64))
     # Tolerance for sums that differ only in the order of their terms.
     slack = 1e-6 * (abs(weights) @ np.abs(parts).sum(axis=0)) + 1e-12
-    small, across = parts.astype(np.float32), weights.T.toarray().astype(np.float32)
+    exact = [
+        _all_flips(parts[:, row.indices] @ row.data, least)
+        for row, least in zip(weights, observed - slack, strict=True)
+    ]
+    p = np.array([np.nan if one is None else one for one in exact])
+    many = np.isnan(p)
+    if not many.any():
+        return p
+    small, across = parts.astype(np.float32), weights[many].T.toarray().astype(np.float32)
     random = stream(seed, "sign flips", clusters)
-    reached = np.zeros(weights.shape[0], np.int64)
+    reached = np.zeros(across.shape[1], np.int64)
     for start in range(0, draws, _AT_ONCE):
         count = min(_AT_ONCE, draws - start)
         sums = _signs(random, count, clusters) @ small
-        reached += (np.abs(sums @ across) >= observed - slack).sum(axis=0)
-    return (1 + reached) / (1 + draws)
+        reached += (np.abs(sums @ across) >= (observed - slack)[many]).sum(axis=0)
+    p[many] = (1 + reached) / (1 + draws)
+    return p
+
+
+def _all_flips(values: Floats, least: float) -> float | None:
+    """Return the share of all choices of signs with which the sum of ``values`` is at least ``least`` away from 0.
+
+    Return None if more than :data:`EXACT` values are not 0.
+    """
+    apart = values[np.abs(values) > 1e-9 * np.abs(values).max(initial=0)]
+    if len(apart) > EXACT:
+        return None
+    return float((np.abs(_choices(len(apart)) @ apart) >= least).mean())
+
+
+@cache
+def _choices(count: int) -> Floats:
+    """Return every choice of ``count`` signs, one a row, with the last sign 1: the opposite choices have the same sum."""
+    return 1.0 - 2.0 * (np.arange(2 ** max(count - 1, 0))[:, None] >> np.arange(count) & 1)
 
 
 def _signs(random: np.random.Generator, count: int, clusters: int) -> Floats:

@@ -156,9 +156,23 @@ def test_sign_flips_enumerate_small_cases() -> None:
     """Differences 3, 1, 1, 1: of the 16 sign patterns two reach 6, and all of them reach nothing."""
     parts = np.array([[3.0, 0], [1, 0], [1, 0], [1, 0]])
     weights = sample.contrasts(2, [(0, 1), (1, 1)])
-    p = significance.sign_flips(parts, weights, draws=40_000)
-    assert p[0] == pytest.approx(2 / 16, abs=0.01)
-    assert p[1] == 1
+    assert significance.sign_flips(parts, weights, draws=10).tolist() == [2 / 16, 1]
+
+
+@pytest.mark.parametrize(("gained", "lost"), [(4, 0), (5, 0), (9, 1), (16, 0), (12, 4)])
+def test_sign_flips_of_few_patients_that_differ_are_exact_in_any_study(gained: int, lost: int) -> None:
+    """With one answer a patient, the p-value is that of McNemar's exact test."""
+    parts = np.zeros((200, 2))
+    parts[:gained, 0] = parts[gained : gained + lost, 1] = parts[100:, :] = 1 / 200
+    p = significance.sign_flips(parts, sample.contrasts(2, [(0, 1)]), draws=10)
+    assert p[0] == pytest.approx(significance.mcnemar(gained, lost), rel=1e-12)
+
+
+def test_sign_flips_of_many_patients_are_drawn_beside_exact_ones() -> None:
+    parts = np.zeros((40, 3))
+    parts[:30, 0], parts[:4, 2] = 1, 1
+    p = significance.sign_flips(parts, sample.contrasts(3, [(0, 1), (2, 1)]), draws=99)
+    assert p.tolist() == [1 / 100, 1 / 8]
 
 
 def test_sign_flips_never_give_a_p_of_nothing() -> None:
