@@ -8,7 +8,7 @@ must add them. Sources: MI-CLEAR-LLM (Korean Journal of Radiology, 2024); STARD-
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import stdev
 from typing import NamedTuple
 
@@ -35,6 +35,8 @@ MI_CLEAR = (
 )  # fmt: skip
 # Prevalences at which predictive values are computed.
 PREVALENCES = (0.01, 0.1, 0.3)
+PARTS, ENDS = ("sensitivity", "specificity"), ("", "_low", "_high")
+_BRACKETS = "in brackets: values at the lower and at the upper ends of the intervals of sensitivity and specificity"
 
 
 class Entry(NamedTuple):
@@ -232,26 +234,37 @@ def _spread(graded: Graded, run: Run) -> Iterator[str]:
 def _predictive(decisions: pl.DataFrame) -> Iterator[Entry]:
     """Yield positive and negative predictive values of detection at stated prevalences."""
     name = next(iter(DECISIONS))
-    known = pl.col("sensitivity").is_not_null() & pl.col("specificity").is_not_null()
+    known = pl.all_horizontal(pl.col(f"{part}{end}").is_not_null() for part in PARTS for end in ENDS)
     rows = decisions.filter((pl.col("kind") == name) & known)
     if not rows.height:
-        yield Entry("predictive values", None, "sensitivity and specificity of detection")
+        yield Entry("predictive values", None, "sensitivity and specificity of detection with intervals")
     for row in rows.iter_rows(named=True):
-        told = "; ".join(_values(row["sensitivity"], row["specificity"], prevalence) for prevalence in PREVALENCES)
-        yield Entry("predictive values", f"{row['model']}, {row['protocol']}, detection: {told}")
+        pairs = [(row[f"sensitivity{end}"], row[f"specificity{end}"]) for end in ENDS]
+        told = "; ".join(_told(pairs, prevalence) for prevalence in PREVALENCES)
+        yield Entry("predictive values", f"{row['model']}, {row['protocol']}, detection: {told} ({_BRACKETS})")
 
 
-def _values(sensitivity: float, specificity: float, prevalence: float) -> str:
-    """Return both predictive values at a prevalence, by Bayes' rule; an undefined value is shown as a dash.
+def _told(pairs: Sequence[tuple[float, float]], prevalence: float) -> str:
+    """Return both predictive values at a prevalence, with the values at the lower and at the upper ends of the
+    intervals of sensitivity and specificity.
 
-    >>> _values(0.9, 0.8, 0.1)
-    'at a prevalence of 10 %: PPV 33.3 %, NPV 98.6 %'
+    >>> _told([(0.9, 0.8), (0.8, 0.7), (0.95, 0.9)], 0.1)
+    'at a prevalence of 10 %: PPV 33.3 % (22.9 to 51.4), NPV 98.6 % (96.9 to 99.4)'
     """
+    positive, negative = (
+        f"{value} % ({low} to {high})"
+        for value, low, high in zip(*(_values(*pair, prevalence) for pair in pairs), strict=True)
+    )
+    return f"at a prevalence of {100 * prevalence:g} %: PPV {positive}, NPV {negative}"
+
+
+def _values(sensitivity: float, specificity: float, prevalence: float) -> tuple[str, str]:
+    """Return the positive and the negative predictive value in percent, by Bayes' rule; an undefined value is a dash."""
     yes = sensitivity * prevalence + (1 - specificity) * (1 - prevalence)
     no = specificity * (1 - prevalence) + (1 - sensitivity) * prevalence
-    positive = f"{100 * sensitivity * prevalence / yes:.1f} %" if yes else "–"
-    negative = f"{100 * specificity * (1 - prevalence) / no:.1f} %" if no else "–"
-    return f"at a prevalence of {100 * prevalence:g} %: PPV {positive}, NPV {negative}"
+    positive = f"{100 * sensitivity * prevalence / yes:.1f}" if yes else "–"
+    negative = f"{100 * specificity * (1 - prevalence) / no:.1f}" if no else "–"
+    return positive, negative
 
 
 def example(graded: Graded) -> str | None:

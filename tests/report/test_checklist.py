@@ -31,8 +31,14 @@ def graded(handmade: Handmade, tmp_path: Path) -> Graded:
 
 
 def decisions(sensitivity: float, specificity: float) -> pl.DataFrame:
-    row = {"model": "m", "protocol": "p", "kind": "detection", "sensitivity": sensitivity, "specificity": specificity}
-    return pl.DataFrame([row])
+    """Return a row with intervals from 0.1 below to 0.05 above each share."""
+    row = {"model": "m", "protocol": "p", "kind": "detection"}
+    shares = {
+        f"{name}{end}": min(max(share + by, 0.0), 1.0)
+        for name, share in (("sensitivity", sensitivity), ("specificity", specificity))
+        for end, by in (("", 0.0), ("_low", -0.1), ("_high", 0.05))
+    }
+    return pl.DataFrame([row | shares])
 
 
 @pytest.mark.parametrize("other", ["n", "reader/anna"])
@@ -107,7 +113,11 @@ def test_what_a_run_records_is_no_longer_missing(graded: Graded) -> None:
 
 def test_predictive_values_follow_bayes_rule(graded: Graded) -> None:
     known = {entry.item: entry for entry in checklist.reviewer(graded, decisions(0.9, 0.8))}
-    assert "at a prevalence of 10 %: PPV 33.3 %, NPV 98.6 %" in str(known["predictive values"].known)
+    told = "at a prevalence of 10 %: PPV 33.3 % (22.9 to 41.3), NPV 98.6 % (96.9 to 99.4)"
+    assert told in str(known["predictive values"].known)
+    few = decisions(0.9, 0.8).with_columns(specificity_low=pl.lit(None, pl.Float64))
+    left = next(entry for entry in checklist.reviewer(graded, few) if entry.item == "predictive values")
+    assert (left.known, left.missing) == (None, "sensitivity and specificity of detection with intervals")
     constant = checklist.reviewer(graded, decisions(0.0, 1.0))
     assert any("PPV –" in str(entry.known) for entry in constant)
     assert known["plan before the study"].missing
