@@ -352,7 +352,8 @@ def _show_power(
         "Until decided: the median number of counted patients after which 'eval --until-decided' stops, for a true "
         f"difference of {difference:g} points; 'no' with a percentage: only this share of runs reaches a decision, so "
         "there is no median. 'none' under needed and alike: no model can be right on any item, so no two models can "
-        f"differ (a grid without a cell that is a hit). Assumed: one model is right and the other wrong on {100 * assumed.discordance:g} % of "
+        "differ (a grid without a cell that is a hit). "
+        f"Assumed: one model is right and the other wrong on {100 * assumed.discordance:g} % of "
         f"the items, with correlation {assumed.correlation:g} within a patient.",
         soft_wrap=True,
     )  # fmt: skip

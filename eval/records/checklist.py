@@ -259,7 +259,7 @@ def _told(pairs: Sequence[tuple[float, float]], prevalence: float) -> str:
 
 
 def _values(sensitivity: float, specificity: float, prevalence: float) -> tuple[str, str]:
-    """Return the positive and the negative predictive value in percent, by Bayes' rule; an undefined value is a dash."""
+    """Return both predictive values in percent, by Bayes' rule; an undefined value is a dash."""
     yes = sensitivity * prevalence + (1 - specificity) * (1 - prevalence)
     no = specificity * (1 - prevalence) + (1 - sensitivity) * prevalence
     positive = f"{100 * sensitivity * prevalence / yes:.1f}" if yes else "–"

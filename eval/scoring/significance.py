@@ -75,7 +75,7 @@ def _all_flips(values: Floats, least: float) -> float | None:
 
 @cache
 def _choices(count: int) -> Floats:
-    """Return every choice of ``count`` signs, one a row, with the last sign 1: the opposite choices have the same sum."""
+    """Return every choice of ``count`` signs with the last sign 1, one a row; opposite choices give opposite sums."""
     return 1.0 - 2.0 * (np.arange(2 ** max(count - 1, 0))[:, None] >> np.arange(count) & 1)
 
 
