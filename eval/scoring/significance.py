@@ -44,8 +44,8 @@ def sign_flips(parts: Floats, weights: sparse.csr_matrix, draws: int = DRAWS, se
     # Tolerance for sums that differ only in the order of their terms.
     slack = 1e-6 * (abs(weights) @ np.abs(parts).sum(axis=0)) + 1e-12
     exact = [
-        _all_flips(parts[:, row.indices] @ row.data, least)
-        for row, least in zip(weights, observed - slack, strict=True)
+        _all_flips(parts[:, weights[number].indices] @ weights[number].data, least)
+        for number, least in enumerate(observed - slack)
     ]
     p = np.array([np.nan if one is None else one for one in exact])
     many = np.isnan(p)
