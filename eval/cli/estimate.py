@@ -232,7 +232,7 @@ def _apart(found: list[Resolution]) -> str:
     shown = [row for row in found if row.score in ON] or found[:1]
     if not shown:
         return "With these cases, no difference between two models can be shown."
-    sizes = ", ".join(f"{_points(row)} points ({row.score})" for row in shown if row.shows)
+    sizes = ", ".join(f"{row.points} points ({row.score})" for row in shown if row.shows)
     without = ", ".join(row.score for row in shown if not row.shows)
     these = f"With these {plural(max(row.patients for row in shown), 'patient')}"
     said = (
@@ -243,11 +243,6 @@ def _apart(found: list[Resolution]) -> str:
     said += [f"{these}, no difference between two models can be shown on {without}."] if without else []
     assumed = "Assumed: one model is right and the other wrong on 30 % of the items. For more, run chexqa power."
     return " ".join([*said, assumed])
-
-
-def _points(row: Resolution) -> str:
-    """Return the smallest difference that is detected, in points, or "none"."""
-    return f"{100 * row.detectable:.1f}" if row.detectable is not None and row.shows else "none"
 
 
 @click.command("power", epilog="Example: chexqa power bench --difference 5 --models gpt-5.4,lingshu-32b")
@@ -339,7 +334,7 @@ def _show_power(
             f"{row.sequential:,}" if row.sequential else "" if row.within is None else f"no, {100 * row.within:.0f} %"
         )
         needed, alike = ("none" if number is None else f"{number:,}" for number in (row.needed, row.alike))
-        table.add_row(row.score, f"{row.patients:,}", _points(row), f"{100 * row.power:.0f} %", needed, alike, until)
+        table.add_row(row.score, f"{row.patients:,}", row.points, f"{100 * row.power:.0f} %", needed, alike, until)
     out.print(table)
     family = f" divided by {assumed.tests:,}, as for the first test in Holm's method" if assumed.tests > 1 else ""
     out.print(

@@ -92,6 +92,11 @@ class Resolution(NamedTuple):
         """Return True if two models can differ so much that the study detects it with the wanted power."""
         return self.detectable is not None and self.detectable <= self.largest
 
+    @property
+    def points(self) -> str:
+        """Return the smallest difference that is detected, in points, or "none"."""
+        return f"{100 * self.detectable:.1f}" if self.detectable is not None and self.shows else "none"
+
 
 def resolutions(
     asked: Sequence[Asked], difference: float, assumed: Assumptions, patients: int | None = None
