@@ -21,6 +21,7 @@ from chexqa.eval.report.display_notes import plain_table
 from chexqa.eval.report.write import to_json
 from chexqa.eval.scoring.csv_and_parquet import csv_bytes
 from chexqa.eval.scoring.grade import MARGIN as DEFAULT_MARGIN
+from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
 from chexqa.eval.tables.fresh_seeds import FRESH_MARGIN, FreshComparison, compare_fresh
 from chexqa.eval.tables.numbers_markdown_latex import number_text, words
 from chexqa.eval.tables.run_diff import CHANGES, Compared, compare_runs
@@ -35,7 +36,7 @@ _PATH = click.Path(path_type=Path)
 
 @click.command(epilog="Example: chexqa compare run-before run-after --out changes.csv")
 @click.argument("first", metavar="RUN_A", type=_PATH)
-@click.argument("second", metavar="RUN_B", type=_PATH)
+@click.argument("second", metavar="[RUN_B]", type=_PATH, required=False)
 @click.option(
     "--shared", is_flag=True, help="Allow runs of two different benchmarks, and compare the items that are in both."
 )
@@ -43,7 +44,8 @@ _PATH = click.Path(path_type=Path)
               help="Show how far each model's accuracy falls from RUN_A to RUN_B. The benchmark of RUN_B must be a "
               "fresh seed ('chexqa freshen') of the benchmark of RUN_A. With --fresh, the default of --margin is "
               f"{100 * FRESH_MARGIN:g}.")  # fmt: skip
-@click.option("--models", "names", metavar="A,B", help="Compare model A of RUN_A with model B of RUN_B.")
+@click.option("--models", "names", metavar="A,B",
+              help="Compare model A of RUN_A with model B of RUN_B (default: RUN_A).")  # fmt: skip
 @click.option("--benchmark", "folders", metavar="DIR", multiple=True, type=_PATH,
               help="Folder of RUN_A's benchmark, if this folder moved; give the option again for RUN_B.")  # fmt: skip
 @click.option("--reread", is_flag=True, help="Read the stored replies of both runs again with today's parser.")
@@ -60,7 +62,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON object.")
 def compare(
     first: Path,
-    second: Path,
+    second: Path | None,
     shared: bool,
     fresh: bool,
     names: str | None,
@@ -77,6 +79,13 @@ def compare(
     or --fresh. A run may be a file of predictions made elsewhere (.jsonl); two such files need --benchmark.
     """
     places = (*folders, None, None)[:2]
+    if second is None:
+        if names is None or fresh:
+            raise InputError(
+                f"compare {first}: give a second run (RUN_B), or the two models of this run to be compared "
+                "(--models A,B, without --fresh)."
+            )
+        second = first
     if fresh:
         for option, given in (("--shared", shared), ("--plan", plan is not None)):
             if given:
@@ -209,9 +218,10 @@ def _show(one: Compared, out: Console) -> None:
         "Levels and their mean: accuracy corrected for chance. Their items are those that count in this score: without "
         "cardiomegaly, questions with one possible answer, and findings whose yes/no questions all have one key. "
         "Grid: hit rate, averaged over findings. Kinds: "
-        "accuracy. B - A: the difference with its 95 % interval. Gained: items right in B and not in A; lost: the "
-        "reverse. p: sign-flip test over patients, or McNemar's test if each patient has one item; p is not corrected "
-        "for the number of tests. "
+        "accuracy. B - A: the difference with its 95 % interval, which is missing if fewer than "
+        f"{LEAST_CLUSTERS} patients count. Gained: items right in B and not in A; lost: the reverse. p: sign-flip test "
+        "over patients, or McNemar's test if each patient has one item; p is not corrected for the number of tests. An "
+        "end of an interval at 0 may have been moved there so that the interval agrees with p (docs/intervals.md). "
         f"{margin_note(one.scores)}"
     )
     table = plain_table(

@@ -145,6 +145,24 @@ def test_models_of_other_names_are_named_by_hand(cli: Cli, tiny_benchmark: Path,
     assert "as A,B" in err
 
 
+def test_two_models_of_one_run_are_compared_without_naming_the_run_twice(
+    cli: Cli, tiny_benchmark: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    assert cli("eval", tiny_benchmark, "--models", "baseline/chance,baseline/oracle", "-o", run)[0] == 0
+    pair = ("--models", "baseline/chance,baseline/oracle")
+    once, twice = (json.loads(cli("compare", *runs, *pair, "--json")[1]) for runs in ([run], [run, run]))
+    assert once == twice
+    (found,) = once["comparisons"]
+    assert (found["model_a"], found["model_b"]) == ("baseline/chance", "baseline/oracle")
+    note = " ".join(cli("compare", run, *pair)[1].split())
+    assert "missing if fewer than 10 patients count" in note
+    assert "moved there so that the interval agrees with p" in note
+    for given in ((), (*pair, "--fresh")):
+        code, _, err = cli("compare", run, *given)
+        assert (code, "give a second run (RUN_B)" in err) == (2, True)
+
+
 def test_models_of_different_items_stand_in_groups_with_references_of_their_own(
     cli: Cli, tiny_benchmark: Path, tmp_path: Path, quick: None
 ) -> None:
