@@ -2,9 +2,9 @@
 
 For each of two designs, the script simulates 2,000 comparisons of two models with up to 2,100 patients, and tests after
 every patient. In the first design, each patient has one item, and the models' difference on it is 1, 0 or -1. In the
-second design, each patient has the items of one case by the recipe ``chexpercept``, so patients weigh differently in
-the mean of levels. ``--docs`` also writes the table into docs/deciding.md. Run it with `python benchmarks/decide/run.py
-[RUNS] [--docs]`; 2,000 runs take about two minutes.
+second design, each patient has one case with its items of the recipe ``chexpercept``. Cases have different numbers of
+items, so patients weigh differently in the mean of levels. ``--docs`` also writes the table into docs/deciding.md. Run
+it with `python benchmarks/decide/run.py [RUNS] [--docs]`; 2,000 runs take about two minutes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""A study like XBench's: 300 phantoms, six map makers of known quality, and one maker of random weights per family.
+"""A study like XBench's: 300 phantoms, six map makers of known quality, and a random one of each model family.
 
-In the six makers of ``planted.py``, lesion size, domain and recognition change the grades by known amounts. The makers
+The grades of the six makers of ``planted.py`` depend by known amounts on the lesion's size, on the maker's training
+domain, and on whether the maker recognizes the finding. The makers
 with random weights test the software: every family must run, and the grades of these makers must be at chance. The
 maps, the tables and the page ``graded/maps.html`` stay in FOLDER. Without torch, transformers, open_clip and
 torchvision, only the six makers take part.

@@ -292,10 +292,10 @@ def named(feature: str, tested: list[Rule]) -> list[Rule]:
 
 
 def rules(args: argparse.Namespace) -> None:
-    """Try the audit's rules on drawn items, and print the rules with the smallest p-values.
+    """Try the audit's rules on the items of the file, and print the rules with the smallest p-values.
 
-    The rules choose by area, by length, by the difference from the outline shown before, and by the side of the outline
-    on which points lie.
+    A rule picks one of the four outlines by its area, its length or its difference from the outline shown before, or by
+    the side of the outline on which points lie.
     """
     rows = [json.loads(line) for line in args.items.open(encoding="utf-8")]
     results: list[Choice] = []

@@ -185,7 +185,7 @@ def _annotated(function: Callable[..., Any]) -> Callable[..., Any]:
         click.argument("file", type=_PATH),
         click.option("--images", type=_PATH, required=True, help="The folder of pictures."),
         click.option("--category", multiple=True, metavar="NAME=FINDING",
-                     help="Count the label NAME of the data set as chexqa's finding (or structure) FINDING. May be "
+                     help="Treat the data set's label NAME as chexqa's finding (or structure) FINDING. May be "
                      "repeated."),
         click.option("--source", help="The data set's name, kept with every case."),
     ):  # fmt: skip

@@ -89,7 +89,7 @@ class Resolution(NamedTuple):
 
     @property
     def shows(self) -> bool:
-        """Return True if two models can differ so much that the study detects it with the wanted power."""
+        """Return True if the smallest difference that the study detects is possible between two models."""
         return self.detectable is not None and self.detectable <= self.largest
 
     @property

@@ -190,7 +190,7 @@ def _is_near(rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], ma
 def otsu(whole: Counts) -> int:
     """Return Otsu's threshold on 256 grey levels; pixels of a higher level are marked, as in CheXlocalize.
 
-    ``whole`` has the number of pixels in each step of the map's values (:func:`levels`); 256 steps make one grey level.
+    ``whole`` has the number of pixels in each step of :func:`levels`. Every 256 such steps make one grey level.
     The threshold equals OpenCV's, and is 0 for a map with a single grey level.
     """
     pixels = np.append(whole[:-1].reshape(255, 256).sum(axis=1), whole[-1])

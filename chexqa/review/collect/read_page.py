@@ -1,7 +1,7 @@
 """Reading of the files that review pages save, and the history of the changes made on the pages.
 
-For each row, a page also saves the cells that are locked in a spreadsheet, such as the row's id. Rows of pages are
-therefore read like rows of spreadsheets, and the same entries give the same verdict.
+For each row, a page also saves the cells that a review sheet locks, such as the row's id. Its rows are therefore read
+like those of a sheet, and give the same verdicts.
 """
 
 from __future__ import annotations
