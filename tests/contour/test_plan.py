@@ -246,6 +246,7 @@ def test_half_of_the_edits_in_the_pictures_shorten_the_outline() -> None:
     assert 0.4 < np.mean(shorter) < 0.6
 
 
+@pytest.mark.long
 def test_one_two_and_three_true_edits_are_as_frequent_as_the_recipe_says() -> None:
     counts = Counter(len(drawn.plan.true) for drawn in roomy_plans())
     expected = np.array(plans.RECIPE.deformation.edit_count_weights) * counts.total()

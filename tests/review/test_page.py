@@ -146,7 +146,7 @@ def entries(item: Item, key: Answer, rng: random.Random, blind: bool) -> Entries
     return Entries(cells | ({columns.COMMENT: comment} if comment else {}), keys, comment)
 
 
-@pytest.mark.parametrize("blind", [False, True])
+@pytest.mark.parametrize("blind", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_the_page_gives_the_same_bytes_as_the_sheet(made: Made, tab: Tab, tmp_path: Path, blind: bool) -> None:
     answers, items = made.bench.answers or {}, {item_row_id(item.item_id): item for item in made.bench.items}
     sheet, rng = "anna-1-blind" if blind else "anna-2", random.Random(4)

@@ -111,6 +111,7 @@ def first_look(bench: Benchmark, folder: Path) -> int:
     return int(confidence_sequence.decided_at(values, 2.0, 0.05))
 
 
+@pytest.mark.long
 def test_models_that_are_alike_are_asked_everything_and_ranked(bench: Benchmark, tmp_path: Path) -> None:
     with FakeServer(bench, "end_to_end", skilled(bench, a=0.8, b=0.8)) as server:
         progress = runner.run(order(bench, server, tmp_path / "run"))
