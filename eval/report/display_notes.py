@@ -32,7 +32,7 @@ _SURE = "answers with a confidence (chexqa eval --confidence, --logprobs or --re
 _CONDITIONS = "--condition original,target,irrelevant"
 _ALTERED = f"a run on altered pictures (chexqa generate --interventions, then chexqa eval {_CONDITIONS})"
 _STRESS = "a run with changed questions (chexqa eval --stress all)"
-# What each table needs. Tables that are not named here have rows in every study.
+# Runs or items without which a table has no rows. All other tables have rows in every study.
 NEEDS: dict[str, str] = {
     "drops": "finished questions of two levels of one model",
     "powered": "a review of a random sample (--reviewed REVIEW)",

@@ -88,8 +88,8 @@ def name_of(node: ast.AST) -> str:
 
 def test_nothing_is_printed_but_by_the_two_modules_that_make_it_harmless() -> None:
     odd = {name: found for name, path in FILES.items() if (found := odd_parts(path))}
-    # What a user's own Python function prints is kept apart from the results of the command. An interrupt while the
-    # command line is imported is told in words of chexqa's own.
+    # Two modules redirect a stream, so that prints of a user's Python function do not mix with the command's results.
+    # The third prints one line if the user interrupts while the command line is imported.
     redirected = {"chexqa.eval.cli.eval": ["sys.stderr"], "chexqa.eval.local.worker": ["sys.stdout"],
                   "chexqa.__main__": ["sys.stderr"]}  # fmt: skip
     assert {name: [part.partition(": ")[2] for part in odd.pop(name, [])] for name in redirected} == redirected

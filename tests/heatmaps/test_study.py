@@ -226,7 +226,7 @@ def test_recognition_and_localization_that_follow_the_logarithm_of_size_are_not_
 def test_tuned_thresholds_are_those_of_other_patients(graded: Path) -> None:
     rows = pl.read_parquet(graded / "heatmaps.parquet").filter(pl.col("model") == "cxr one")
     kept, random = recognition.clustered(rows), np.random.default_rng(6)
-    # Where the best threshold differs from patient to patient, a part's own patients would change it.
+    # In `mixed`, every patient has another best threshold, so a threshold shows from which patients it comes.
     mixed = rows.with_columns(pl.Series(name, random.random(rows.height)) for name in metrics.SWEPT["iou"])
     for tried in (rows, mixed):
         every = recognition.clustered(tuned.with_tuned(tried)[0])

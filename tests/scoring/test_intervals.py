@@ -193,7 +193,7 @@ def test_sign_flip_p_values_are_uniform_where_models_are_alike() -> None:
 
 
 def test_the_interval_of_a_difference_agrees_with_its_p_value() -> None:
-    """Of each row: difference, ends and p; then the ends that agree, where only an end on the wrong side of 0 moves."""
+    """Each row has a difference, its two ends and p, and then the ends that agree with p."""
     rows = [
         ((0.2, 0.1, 0.3, 0.01), (0.1, 0.3)),
         ((-0.2, -0.3, -0.1, 0.01), (-0.3, -0.1)),

@@ -34,7 +34,7 @@ from chexqa.review.columns import (
 # Titles are in the first row, unless a reviewer added rows above it.
 TITLE_ROWS = 20
 MAX_SAID = 1_000  # characters that are kept of a reader's answer to a question on the first tab
-# What to do with a file without rows: a workbook, and a csv file.
+# Advice on a file without rows: the first text is for a workbook, the second for a csv file.
 _SHEET = "send a sheet that chexqa wrote"
 _CSV = "a csv file holds one tab: save the tab with the rows, or send the whole workbook as xlsx"
 _CHECKSUM = re.compile(r"k-[0-9a-f]{16}")
