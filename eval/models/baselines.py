@@ -9,8 +9,7 @@
   who knows how the item was made.
 
 Baselines answer in text, in the form that the question asks for, and the parser reads their replies like any model's. A
-baseline takes the item from :data:`asked`, not from the messages. ``chexqa.eval.models.client`` registers the baselines
-with litellm as the provider ``baseline``.
+baseline takes the item from :data:`asked`, not from the messages.
 """
 
 from __future__ import annotations

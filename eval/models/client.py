@@ -1,6 +1,7 @@
 """Client that asks one model one question through litellm, with chexqa's own retries.
 
 This is the only module that imports litellm. The import takes seconds, so it happens when the first question is asked.
+Baselines and models that are Python objects are asked without litellm.
 litellm's retries, callbacks, price download and dropping of parameters are off. A parameter that a provider does not
 support is an error, because dropping it silently would change the decoding that ``run.json`` records.
 """
@@ -27,6 +28,7 @@ from chexqa.eval.local.callable_address import Target
 from chexqa.eval.local.conversation import conversation, length
 from chexqa.eval.local.load_and_call import Served
 from chexqa.eval.local.pool import Pool
+from chexqa.eval.local.replies import ModelReply, completion
 from chexqa.eval.models import adapters, baselines, data_policy, failures, in_process, openai_http, registry
 from chexqa.eval.models.failures import judge, wants_key
 from chexqa.eval.models.rate_limit import ClosedError, RateLimiter, RetryPolicy, TransientError, retried
@@ -92,6 +94,9 @@ class Client:
         if model.python is not None:
             in_process.check(model)
             return
+        if data_policy.is_baseline(model):
+            baselines.check_name(model.litellm.removeprefix(registry.BASELINE))
+            return
         litellm = load_litellm()
         try:
             litellm.get_llm_provider(model.litellm, api_base=registry.endpoint(model))
@@ -100,8 +105,6 @@ class Client:
                 f"model '{model.name}': litellm cannot tell the provider of '{model.litellm}'; write provider/model, "
                 "or give the address of an OpenAI-compatible server (--api-base)."
             ) from None
-        if data_policy.is_baseline(model):
-            baselines.check_name(model.litellm.removeprefix(registry.BASELINE))
 
     async def open(self, model: Model, places: int) -> None:
         """Load a model that is a Python object, so that it can answer ``places`` conversations at once.
@@ -184,6 +187,8 @@ class Client:
             pool = self._pool(model, model.python, places)
             picture = self._path if pool.pictures == "path" else self._source.image_bytes
             return functools.partial(pool.ask, conversation(messages, picture), length(messages))
+        if data_policy.is_baseline(model):
+            return functools.partial(_baseline, model.litellm.removeprefix(registry.BASELINE))
         address = registry.endpoint(model)
         key = registry.api_key(model)
         if address is not None and key is None:
@@ -243,7 +248,7 @@ def message_record(message: Message, url: Callable[[str], str]) -> dict[str, Any
 
 @functools.cache
 def load_litellm() -> Any:
-    """Import litellm, silence it, register the baselines as its provider ``baseline``, and return the module."""
+    """Import litellm, silence it, and return the module."""
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     os.environ.setdefault("MAX_BASE64_LENGTH_FOR_LOGGING", "0")
     import litellm
@@ -253,19 +258,11 @@ def load_litellm() -> Any:
     litellm.num_retries = None
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-
-    class Baseline(litellm.CustomLLM):  # type: ignore[misc, name-defined, unused-ignore]
-        """The provider ``baseline`` of litellm, which answers with :mod:`chexqa.eval.models.baselines`."""
-
-        async def acompletion(self, *args: Any, **kwargs: Any) -> Any:
-            response = kwargs["model_response"]
-            response.model = kwargs["model"]
-            response.choices[0].message.content = baselines.reply(kwargs["model"])
-            response.choices[0].finish_reason = "stop"
-            return response
-
-    litellm.custom_provider_map = [{"provider": registry.BASELINE.rstrip("/"), "custom_handler": Baseline()}]
     return litellm
+
+
+async def _baseline(name: str) -> Any:
+    return completion(ModelReply(baselines.reply(name), model=name), 0)
 
 
 @functools.cache

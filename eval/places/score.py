@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import cv2
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from chexqa.eval.places.coordinate_systems import Shape
 from chexqa.eval.places.target import Box, Target
@@ -85,6 +84,8 @@ def matches(boxes: Sequence[Box], wanted: Sequence[Box], least: float) -> int:
 
     The Hungarian method is used.
     """
+    from scipy.optimize import linear_sum_assignment  # takes a quarter of a second, and few runs have boxes to match
+
     good = np.array([[box_iou(box, other) >= least for other in wanted] for box in boxes], float)
     rows, columns = linear_sum_assignment(good, maximize=True)
     return int(good[rows, columns].sum())
