@@ -186,23 +186,25 @@ def demo(folder: Path) -> None:
 
 @click.command(epilog="Example: chexqa show bench p000007 -o case.png")
 @click.argument("bench", type=click.Path(path_type=Path))
-@click.argument("name", metavar="ITEM|CASE")
+@click.argument("name", metavar="ITEM|CASE", required=False)
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="The PNG to write  [default: CASE.png].")
 @click.option("--run", "runs", type=click.Path(path_type=Path), multiple=True,
               help="Also draw the points and boxes that the models of this run gave. May be repeated.")  # fmt: skip
-def show(bench: Path, name: str, out: Path | None, runs: tuple[Path, ...]) -> None:
+def show(bench: Path, name: str | None, out: Path | None, runs: tuple[Path, ...]) -> None:
     """Draw a contact sheet of one case of BENCH: its pictures, questions, right answers and measured anatomy.
 
-    Name the case by its id, by its id in the manifest (such as x1/effusion), or by the id of one of its items. For an
-    unknown name, the error lists known ones.
+    Name the case by its id, by its id in the manifest (such as x1/effusion), or by the id of one of its items. Without
+    a name, or for an unknown one, the error lists known ones.
     """
-    from chexqa.cli.contact_sheet import find_case, write_sheet
+    from chexqa.cli.contact_sheet import find_case, unnamed, write_sheet
     from chexqa.contract import benchmark
     from chexqa.eval.scoring.grade import load_runs
 
     if out is not None and out.suffix.lower() != ".png":
         raise InputError(f"{out}: a contact sheet is a PNG; give a name that ends in .png.")
     loaded, asked = load_runs(runs, bench) if runs else (benchmark.load(bench), ())
+    if name is None:
+        raise unnamed(loaded)
     out = out or Path(f"{find_case(loaded, name)}.png")
     write_sheet(loaded, name, out, asked)
     say(f"Contact sheet: {out}")

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.benchmark import ITEMS, Benchmark
 from chexqa.contract.evidence import Edit, OutlineEvidence, PointsEvidence, ResultEvidence
 from chexqa.contract.findings import FINDINGS
 from chexqa.contract.forms import SOMEWHERE
@@ -65,6 +65,21 @@ def find_case(benchmark: Benchmark, name: str) -> str:
         known = [*cases, *by_source]
         raise InputError(f"{benchmark.folder}: there is no case or item '{name}'{suggest(name, known[:2000])}.")
     return case_id
+
+
+def unnamed(benchmark: Benchmark) -> InputError:
+    """Return the error for a missing name of a case; it names the first item of each of the first three cases.
+
+    Raises ``InputError`` if the benchmark has no key, since none of its cases can then be shown.
+    """
+    benchmark.key("'chexqa show'")
+    first: dict[str, str] = {}
+    for item in benchmark.items:
+        first.setdefault(item.case_id, item.item_id)
+    return InputError(
+        f"{benchmark.folder}: name an item or a case to show, such as {', '.join(list(first.values())[:3])}; all ids "
+        f"are in {benchmark.folder / ITEMS}."
+    )
 
 
 def contact_sheet(benchmark: Benchmark, case_id: str, runs: Sequence[Run] = ()) -> Image.Image:

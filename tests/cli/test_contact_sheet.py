@@ -54,6 +54,20 @@ def test_the_command_writes_a_picture_and_an_unknown_name_is_told(
     assert not (tmp_path / "n.png").exists()
 
 
+def test_without_a_name_items_that_can_be_shown_are_named(tiny_benchmark: Path, tmp_path: Path, cli: Any) -> None:
+    code, _, err = cli("show", tiny_benchmark)
+    assert code == 2
+    assert len(err.splitlines()) == 1
+    assert err.endswith(f"; all ids are in {tiny_benchmark / 'items.jsonl'}.\n")
+    bench = benchmark.load(tiny_benchmark)
+    named = err.partition("such as ")[2].partition(";")[0].split(", ")
+    assert len({find_case(bench, name) for name in named}) == 3
+    (tmp_path / "keyless").mkdir()
+    for name in ("benchmark.json", "items.jsonl", "skipped.jsonl", "images"):
+        (tmp_path / "keyless" / name).symlink_to(tiny_benchmark / name)
+    assert "key" in cli("show", tmp_path / "keyless")[2]
+
+
 def test_only_where_regions_are_asked_about_are_the_lungs_grown_by_the_lesion(handmade: Any) -> None:
     """A large heart between the lungs is no opaque lung; an effusion that reaches out of one is."""
     right, left, lesion = (np.zeros((64, 64), bool) for _ in range(3))
