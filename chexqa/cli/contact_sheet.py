@@ -17,12 +17,13 @@ from chexqa.contract.benchmark import ITEMS, Benchmark
 from chexqa.contract.evidence import Edit, OutlineEvidence, PointsEvidence, ResultEvidence
 from chexqa.contract.findings import FINDINGS
 from chexqa.contract.forms import SOMEWHERE
-from chexqa.contract.items import Answer, CaseKey, Item, asking_order
+from chexqa.contract.items import Answer, CaseKey, Item, asking_order, clusters
 from chexqa.contract.kinds import KINDS
 from chexqa.contract.read_run import Run, Turn
 from chexqa.eval.places.drawn_places import KEY_RGB, Answerer, painted, strokes, turns_by_item
 from chexqa.eval.places.run_scores import PlaceScores, is_right_place, place_scores
 from chexqa.eval.places.target import target_of
+from chexqa.eval.scoring.frequent import frequent_accuracy, mean_by_kind
 from chexqa.files.atomic import new_file
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.terminal import PHANTOM_NOTICE
@@ -95,13 +96,16 @@ def contact_sheet(benchmark: Benchmark, case_id: str, runs: Sequence[Run] = ()) 
         raise InputError(f"{benchmark.folder}: the case '{case_id}' is in the key but has no items; name another case.")
     asked = [replace(run, turns=tuple(turn for turn in run.turns if turn.case_id == case_id)) for run in runs]
     turns, scores = turns_by_item(asked), place_scores(benchmark, asked)
+    groups = {(item.kind, item.finding) for item in items}
+    alike = [item for item in benchmark.items if (item.kind, item.finding) in groups]
+    frequent = mean_by_kind(alike, frequent_accuracy(alike, answers, clusters(benchmark.items, cases)))
     rows = [_header(benchmark, case, items)]
     if "lesion" in case.measures.get("masks", {}):
         rows.append(_anatomy_row(benchmark, case, items))
     rows += [
         _place_row(benchmark, item, case, turns.get(item.item_id, ()), scores)
         if item.form.is_place
-        else _item_row(benchmark, item, answers[item.item_id])
+        else _item_row(benchmark, item, answers[item.item_id], frequent[item.kind, item.finding])
         for item in items
     ]
     rows += _zoomed_rows(benchmark, case, items, answers)
@@ -125,7 +129,7 @@ def _header(benchmark: Benchmark, case: CaseKey, items: list[Item]) -> Image.Ima
     return _text_row([], lines)
 
 
-def _item_row(benchmark: Benchmark, item: Item, answer: Answer) -> Image.Image:
+def _item_row(benchmark: Benchmark, item: Item, answer: Answer, frequent: float) -> Image.Image:
     side = THUMB if len(item.turn_images) > 1 else LARGE_THUMB
     thumbs = [_thumb(_read(benchmark, picture.image), side) for picture in item.turn_images]
     lines = [(f"{item.kind}{'  [' + ', '.join(answer.flags) + ']' if answer.flags else ''}", _INK, True)]
@@ -136,7 +140,7 @@ def _item_row(benchmark: Benchmark, item: Item, answer: Answer) -> Image.Image:
         lines.append((f"{'✓' if right else '   '} {option.n}. {text}", _RIGHT_INK if right else _INK, right))
     if not item.form.lists_options and not answer.answer:
         lines.append(("no cell can be hit", _RIGHT_INK, True))
-    lines.append((f"chance {answer.chance:.3f}, most frequent answer {answer.prior:.2f}", _PALE, False))
+    lines.append((f"chance {answer.chance:.3f}, most frequent answer {frequent:.2f}", _PALE, False))
     return _text_row(thumbs, lines)
 
 

@@ -14,6 +14,7 @@ from chexqa.contract.items import ORIGINAL, Answer, CaseKey, Item, asking_order
 from chexqa.contract.read_run import Turn
 from chexqa.eval.grounding.answer_pairs import left_out
 from chexqa.eval.place_results.frame_proofs import marker_form, proved
+from chexqa.eval.scoring.frequent import mean_by_kind
 from chexqa.eval.scoring.grade import STATES, Graded, protocol_name
 from chexqa.generators.interventions import altered_items
 from chexqa.generators.interventions.alter_case import ASKED_AGAIN
@@ -62,6 +63,8 @@ class Entry:
     - ``said``: the answer of each row (a model and protocol); None for a row whose run does not ask this item.
     - ``key``: the right options; None for a picture whose lesion is filled, because its right answer is not known.
     - ``answer``: the item's line of ``answers.jsonl`` (key, evidence and flags); None for an altered item.
+    - ``frequent``: score of always giving other patients' most frequent answer to the item's kind and finding; None for
+      an altered item.
     - ``not_audited``: one text for each altered picture that this question is not asked about: condition and reason.
     """
 
@@ -69,6 +72,7 @@ class Entry:
     key: tuple[int, ...] | None
     answer: Answer | None
     said: list[Said | None]
+    frequent: float | None = None
     not_audited: tuple[str, ...] = ()
 
     @property
@@ -108,12 +112,15 @@ def collect(graded: Graded) -> Entries:
     rows: list[Row] = graded.grades.select("model", "protocol").unique(maintain_order=True).rows()
     said = _said(graded, rows)
     asked = asked_items(benchmark, graded.grades)
+    frequent = mean_by_kind(asked, dict(graded.grades.select("item_id", "prior").unique().iter_rows()))
     left = _not_audited(graded)
     of_case: dict[str, list[Entry]] = {}
     for item in sorted(asked, key=lambda item: (item.case_id, asking_order(item))):
         answer = answers[item.item_id]
         why = left.get((item.case_id, item.kind), ())
-        of_case.setdefault(item.case_id, []).append(Entry(item, answer.answer, answer, said[item.item_id], tuple(why)))
+        usual = frequent[item.kind, item.finding]
+        entry = Entry(item, answer.answer, answer, said[item.item_id], usual, tuple(why))
+        of_case.setdefault(item.case_id, []).append(entry)
     for entry in _altered(graded, rows, said):
         if entry.item.case_id in of_case:
             of_case[entry.item.case_id].append(entry)

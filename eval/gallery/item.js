@@ -71,7 +71,7 @@ function optionList(entry, own) {
 function keyLine(entry, own) {
   const said = entry.key === null ? "This picture has no right answer. An answer counts as changed if it differs from the answer to the original, from yes to no or from no to yes." :
     `Key: ${keyOf(entry).map((number) => optionName(entry, number)).join("; ") || "no cell can be hit: the area fills none to the share asked, and the published rule counts no other"}`;
-  const chance = own.chance === undefined ? "" : ` · chance ${percent(own.chance)} · most frequent answer ${percent(own.prior)}`;
+  const chance = own.chance === undefined ? "" : ` · chance ${percent(own.chance)} · most frequent answer ${percent(own.frequent)}`;
   return make("p", {}, make("b", {}, said), make("span", { class: "pale" }, chance));
 }
 

@@ -54,7 +54,7 @@ def _item(
     kind = KINDS.get(item.kind)
     found = kind.read(answer.evidence) if kind and answer else None
     key = {} if answer is None else {
-        "chance": answer.chance, "prior": answer.prior, "evidence": _rounded(answer.evidence),
+        "chance": answer.chance, "frequent": _rounded(entry.frequent), "evidence": _rounded(answer.evidence),
         "why": found and found.sentence(item.options, case), "difficulty": _rounded(answer.difficulty),
         "review": answer.review,
     }  # fmt: skip

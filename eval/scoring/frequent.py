@@ -11,8 +11,9 @@ compared by meaning:
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from statistics import fmean
 
 from chexqa.contract.items import Answer, Item
 from chexqa.contract.kinds import KINDS
@@ -48,6 +49,17 @@ def frequent_accuracy(
             own = by_patient[clusters[item.case_id]]
             found[item.item_id] = _share_right(everyone, own, meant[item.item_id], _is_balanced(item))
     return found
+
+
+def mean_by_kind(items: Iterable[Item], scores: Mapping[str, float]) -> dict[tuple[str, str], float]:
+    """Return the mean score of the items of each kind and finding, keyed by ``(kind, finding)``.
+
+    ``scores`` has each item's score from :func:`frequent_accuracy`, keyed by item id.
+    """
+    groups: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    for item in items:
+        groups[item.kind, item.finding].append(scores[item.item_id])
+    return {group: fmean(found) for group, found in groups.items()}
 
 
 def _is_balanced(item: Item) -> bool:

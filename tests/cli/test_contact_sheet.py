@@ -6,11 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
+from grades import rows, said, study
+from grades import run as answers_of
+from PIL import Image, ImageDraw
 
 from chexqa.cli.contact_sheet import GAP, LINE, ZOOM, contact_sheet, find_case
 from chexqa.cli.main import run
 from chexqa.contract import benchmark
+from chexqa.eval.gallery import files as gallery
+from chexqa.eval.tables import asked_items
 from chexqa.files.errors import InputError
 from chexqa.imaging.masks import to_rle
 from chexqa.phantoms import write_cases
@@ -87,6 +91,25 @@ def test_only_where_regions_are_asked_about_are_the_lungs_grown_by_the_lesion(ha
     assert hue("cardiomegaly", 32, 40) == 0
     assert hue("added_elsewhere", 32, 40) > 10, "a finding that this chexqa does not know is shown, too"
     assert hue("cardiomegaly", 10, 40) > 10, "the lung is shown all the same"
+
+
+def test_the_most_frequent_answer_is_that_of_other_patients_as_in_the_tables(
+    handmade: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For a and b, the others' answers are equally frequent; for c, theirs is wrong. Of all three, two have it."""
+    case_id, *_ = [
+        handmade.case(name, "edema", "revision_free", severity=(n,)) for name, n in zip("abc", (1, 1, 2), strict=True)
+    ]
+    bench = benchmark.load(handmade.write())
+    drawn: list[str] = []
+    monkeypatch.setattr(ImageDraw.ImageDraw, "text", lambda _, at, text, **style: drawn.append(text))
+    contact_sheet(bench, case_id)
+    severity = drawn[drawn.index("severity") :]
+    assert next(line for line in severity if "chance" in line) == "chance 0.250, most frequent answer 0.33"
+    made = study(bench, [answers_of(said(bench))])
+    assert rows(asked_items.dataset_summary(made), "kind")["severity"]["prior"] == pytest.approx(1 / 3)
+    shown = gallery.unpacked(dict(gallery.files(made.graded))["gallery/cases-000.js"])[case_id]["items"]
+    assert shown[f"{case_id}/severity"]["frequent"] == pytest.approx(1 / 3, abs=1e-3)
 
 
 def test_a_patient_who_is_not_known_is_not_named(handmade: Any) -> None:
