@@ -5,7 +5,7 @@ They describe the benchmark, the models, dates, the reading of replies, and stat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 import polars as pl
 
@@ -17,9 +17,9 @@ from chexqa.eval.prompts import conditions
 from chexqa.eval.scoring.grade import Graded, protocol_name
 from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
 from chexqa.eval.scoring.predictions import ELSEWHERE
-from chexqa.eval.scoring.predictions import PROTOCOL as PREDICTIONS
 from chexqa.eval.scoring.significance import DRAWS, EXACT
 from chexqa.eval.tables.model_pairs import READERS
+from chexqa.files.jsonio import Record
 from chexqa.files.terminal import PHANTOM_NOTICE, plural
 from chexqa.stats import CONFIDENCE
 from chexqa.version import __version__
@@ -59,24 +59,43 @@ def _benchmark(graded: Graded) -> str:
 
 
 def _runs(runs: Sequence[Run]) -> list[str]:
-    """Return a paragraph for each way in which models were asked, with the models of all runs that asked in it."""
-    models: dict[str, list[str]] = {}
+    """Return a paragraph for each way in which models were asked, then each model once, with the ways it shares."""
+    ways: dict[str, list[str]] = {}
+    models: dict[str, list[tuple[str, Run]]] = {}
+    said: dict[str, str] = {}
     for run in runs:
-        if run.about.get(ELSEWHERE):
-            how = "" if run.about["protocol"] == PREDICTIONS else f", under the protocol '{protocol_name(run)}'"
-            models.setdefault(f"Made elsewhere{how}, and graded as given: ", []).extend(run.models)
-            continue
-        views = [
-            ("blind", "No picture was sent."),
-            ("overlay_only", "Only the drawings were sent, on plain grey instead of the radiograph."),
-        ]
-        notes = " ".join([*_condition(run), *(text for name, text in views if run.about.get(name))])
-        way = (
-            f"Protocol '{run.about['protocol']}': {_PROTOCOLS[run.about['protocol']]}.{' ' + notes if notes else ''}"
-            f"{_how_much(run)} Models: "
-        )
-        models.setdefault(way, []).extend(_model(run, name) for name in run.models)
-    return [f"{way}{'; '.join(dict.fromkeys(own))}." for way, own in models.items()]
+        name, way = protocol_name(run), _way(run)
+        same = ways.setdefault(name, [])
+        if way not in same:
+            same.append(way)
+        number = same.index(way) + 1
+        label = f"'{name}'" if number == 1 else f"'{name}' ({number})"
+        said[label] = way
+        for model in run.models:
+            models.setdefault(model, []).append((label, run))
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for model, asked in models.items():
+        groups.setdefault(tuple(dict.fromkeys(label for label, _ in asked)), []).append(_model(model, asked))
+    return [
+        *(f"Protocol {label}: {way}" for label, way in said.items()),
+        *(f"Models under {_listed(labels)}: {'; '.join(own)}." for labels, own in groups.items()),
+    ]
+
+
+def _way(run: Run) -> str:
+    """Return sentences on how a run asked its models."""
+    if run.about.get(ELSEWHERE):
+        return "answers were made elsewhere, and graded as given."
+    views = [
+        ("blind", "No picture was sent."),
+        ("overlay_only", "Only the drawings were sent, on plain grey instead of the radiograph."),
+    ]
+    notes = [*_condition(run), *(text for name, text in views if run.about.get(name))]
+    return " ".join([f"{_PROTOCOLS[run.about['protocol']]}.", *notes]) + _how_much(run)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
 
 
 def _condition(run: Run) -> Iterable[str]:
@@ -115,17 +134,35 @@ def _how_much(run: Run) -> str:
     return "".join(f" {one}" for one in said)
 
 
-def _model(run: Run, name: str) -> str:
-    about = run.about["models"][name]
-    turns = [turn for turn in run.turns if turn.model == name]
-    days = sorted({turn.started[:10] for turn in turns})
-    answered = sorted({turn.provider_model for turn in turns if turn.provider_model})
+def _model(name: str, asked: Sequence[tuple[str, Run]]) -> str:
+    """Return a model's name with its facts; facts that differ between the ways it was asked name the way."""
+    days: dict[str, set[str]] = {}
+    ways: dict[str, list[str]] = {}
+    for way, run in asked:
+        if run.about.get(ELSEWHERE):
+            continue
+        turns = [turn for turn in run.turns if turn.model == name]
+        facts = _facts(run.about["models"][name], {turn.provider_model for turn in turns if turn.provider_model})
+        days.setdefault(facts, set()).update(turn.started[:10] for turn in turns)
+        ways.setdefault(facts, []).append(way)
+    said = [f"{facts}; {_when(sorted(days[facts]))}" for facts in days]
+    if len(said) > 1:
+        said = [f"{_listed(tuple(dict.fromkeys(own)))}: {one}" for own, one in zip(ways.values(), said, strict=True)]
+    return f"{name} ({'; '.join(said)})" if said else name
+
+
+def _facts(about: Record, answered: Set[str]) -> str:
+    """Return what a model is called where it is served, and how its answers were decoded."""
     decoding = (
         ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in about["decoding"].items()) or "default decoding"
     )
-    when = "not asked" if not days else f"asked on {days[0]}" if len(days) == 1 else f"asked {days[0]} to {days[-1]}"
-    says = f", which called itself {', '.join(answered[:3])}" if answered and answered != [about["litellm"]] else ""
-    return f"{name} ({about['litellm']}{says}; {decoding}; {when})"
+    others = sorted(answered - {about["litellm"], about["litellm"].partition("/")[2]})
+    says = f", which called itself {', '.join(others[:3])}" if others else ""
+    return f"{about['litellm']}{says}; {decoding}"
+
+
+def _when(days: Sequence[str]) -> str:
+    return "not asked" if not days else f"asked on {days[0]}" if len(days) == 1 else f"asked {days[0]} to {days[-1]}"
 
 
 def _counts(graded: Graded, frames: Mapping[str, pl.DataFrame]) -> str:

@@ -80,9 +80,31 @@ def test_runs_with_the_same_facts_share_their_rows_and_paragraphs(handmade: Hand
     entries = checklist.mi_clear(graded)
     assert len(set(entries)) == len(entries)
     assert [entry.item for entry in entries].count(MI_CLEAR[0]) == 1
-    more = grade_folders([log(tmp_path / name, bench, model=name) for name in ("three", "four")])
-    (paragraph,) = _runs(more.runs)
-    assert "Models: three (openai/m; default decoding; asked on 2026-01-01); four (openai/m;" in paragraph
+
+
+def test_the_methods_say_each_model_once_with_the_protocols_that_asked_it(handmade: Handmade, tmp_path: Path) -> None:
+    handmade.case("a", "edema", "lesion_free", detection=(2,))
+    bench = handmade.write("real")
+    asked = [("a", "end_to_end"), ("b", "end_to_end"), ("a", "independent"), ("c", "independent")]
+    runs = [
+        log(tmp_path / str(number), bench, model=name, protocol=how, raw=f"Answer: {number}")
+        for number, (name, how) in enumerate(asked)
+    ]
+    settings = json.loads((runs[3] / "run.json").read_text())
+    settings["limit"] = 2
+    settings["models"] |= {"a": settings["models"]["c"] | {"decoding": {"temperature": 1}}}
+    (runs[3] / "run.json").write_text(json.dumps(settings))
+    first, second, trial, *models = _runs(grade_folders(runs, allow_partial=True).runs)
+    assert first.startswith("Protocol 'end_to_end': each case was one conversation")
+    assert second == "Protocol 'independent': every item was asked alone, with the pictures it needs."
+    assert trial == f"Protocol 'independent' (2): {second[24:]} Only 2 cases were asked, as a trial."
+    facts = "openai/m; default decoding; asked on 2026-01-01"
+    assert models == [
+        "Models under 'end_to_end', 'independent' and 'independent' (2): a ('end_to_end' and 'independent': "
+        f"{facts}; 'independent' (2): openai/m; temperature 1; not asked).",
+        f"Models under 'end_to_end': b ({facts}).",
+        f"Models under 'independent' (2): c ({facts}).",
+    ]
 
 
 @pytest.mark.parametrize("name", [
