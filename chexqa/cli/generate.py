@@ -23,6 +23,7 @@ from chexqa.files.say import argument, say, say_json
 from chexqa.files.terminal import PHANTOM_NOTICE, console, loading, messages, plural, progress
 
 if TYPE_CHECKING:
+    from chexqa.contract.benchmark import Benchmark
     from chexqa.generators.pipeline.job import GenerationJob, Original
 
 Command = Callable[..., None]
@@ -184,21 +185,36 @@ def _print(about: Record, out: Path) -> None:
     for kind in about.get("kinds", ()):
         if kind["name"] not in KINDS and not about["counts"]["kinds"].get(kind["name"]):
             terminal.print(f"The plugin's kind '{kind['name']}' was asked of no case.", style="yellow")
-    _print_altered(about, out)
+    from chexqa.contract import benchmark
+
+    made = benchmark.load(out)
+    _print_without_hit(made)
+    _print_altered(made)
     _print_skipped(about, out)
     say(f"Benchmark: {out}")
 
 
-def _print_altered(about: Record, out: Path) -> None:
+def _print_without_hit(made: Benchmark) -> None:
+    """Print of how many items on the grid no cell is a hit, if there are any, and how they count."""
+    answers, _ = made.key("counting items without a hit")
+    without = Counter(item.kind for item in made.items if not answers[item.item_id].answer)
+    for kind, many in without.items():
+        console().print(
+            f"No cell is a hit in {many:,} of {made.about['counts']['kinds'][kind]:,} {kind} items: every answer to "
+            "them is a miss, and a report's ceiling is the share of the other items.",
+            soft_wrap=True,
+        )
+
+
+def _print_altered(made: Benchmark) -> None:
     """Print the number of altered items, in how many cases the lesion could not be filled, with the reasons, and which
     verdicts on grounding so few patients cannot give.
     """
-    if "interventions" not in about:
+    if "interventions" not in made.about:
         return
-    from chexqa.contract import benchmark
     from chexqa.eval.grounding.net_grounding import few_audited
 
-    found = about["interventions"]
+    found = made.about["interventions"]
     counts = ", ".join(f"{name} {many:,}" for name, many in found["counts"].items() if many)
     terminal = console()
     terminal.print(f"Altered items: {counts or 'none'}", soft_wrap=True)
@@ -208,7 +224,6 @@ def _print_altered(about: Record, out: Path) -> None:
     for reason, many in reasons.most_common():
         if many:
             terminal.print(f"  in {plural(many, 'case')} the lesion was not filled in: {reason}", soft_wrap=True)
-    made = benchmark.load(out)
     if (few := few_audited(made, made.items)) is not None:
         terminal.print(few, style="yellow", soft_wrap=True)
 

@@ -106,6 +106,20 @@ def test_where_cases_are_too_few_the_table_says_how_many_were_wanted(cli: Cli, p
         assert altered == f"{counts.get('revision_required', 0)} of 20"
 
 
+def test_items_in_which_no_cell_is_a_hit_are_counted(cli: Cli, phantoms: Path, tmp_path: Path) -> None:
+    asked = recipe.load("grid").to_record() | {"name": "mine"}
+    for share in (1e-6, 1.0):
+        (tmp_path / "mine.yaml").write_text(yaml.safe_dump(asked | {"hit_share": share}), encoding="utf-8")
+        out = tmp_path / str(share)
+        code, text, err = cli("generate", phantoms, "-o", out, "--recipe", tmp_path / "mine.yaml")
+        assert code == 0, err
+        answers, _ = benchmark.load(out).key("this test")
+        without = sum(not answer.answer for answer in answers.values())
+        assert (without > 0) == (share == 1.0)
+        said = f"No cell is a hit in {without} of {len(answers)} grid_cell items: every answer to them is a miss"
+        assert text.count("No cell is a hit") == text.count(said) == (1 if without else 0)
+
+
 def test_json_is_benchmark_json_and_nothing_else(cli: Cli, phantoms: Path, tmp_path: Path) -> None:
     code, text, _ = cli("generate", phantoms, "-o", tmp_path / "bench", "--recipe", "grid", "--json")
     assert code == 0
