@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -57,6 +58,34 @@ class PendingError(UnfinishedError):
     """Error for work that still waits for something, such as the results of a batch. Exit code 3."""
 
     word = "waiting"
+
+
+@contextmanager
+def plugin_code(failed: str) -> Iterator[None]:
+    """Run a block that calls a plugin's code; if the code fails, raise ``InputError`` that names its place.
+
+    The place is the last line that ran in the plugin's file. ``failed`` says which plugin failed on which case. Errors
+    that a user can correct in another way, such as a full disk, are not changed.
+    """
+    try:
+        yield
+    except (InputError, UnfinishedError):
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and is_disk_full(error):
+            raise
+        raise InputError(f"{_place(error)}{failed} ({type(error).__name__}: {error}); correct the plugin.") from error
+
+
+def _place(error: Exception) -> str:
+    """Return file, line and function of the last frame in the file of the first frame outside chexqa, or ``""``."""
+    frames = [
+        (frame.f_globals.get("__name__", ""), frame.f_code.co_filename, line, frame.f_code.co_name)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+    ]
+    first = next((file for module, file, _, _ in frames if not module.startswith("chexqa.")), None)
+    own = [(line, function) for _, file, line, function in frames if file == first]
+    return f"{first}, line {own[-1][0]}, function '{own[-1][1]}': " if own else ""
 
 
 def is_disk_full(error: OSError) -> bool:

@@ -80,8 +80,8 @@ def make_all(
         for _ in range(len(cases.cases) - len(waiting)):
             advance()
         if waiting:
-            loaded = maker()
-            for batch, made in _computed(loaded, _batches(_grouped(waiting), batch_size), prompts):
+            loaded, batches = maker(), _batches(_grouped(waiting), batch_size)
+            for batch, made in _computed(loaded, about["maker"], batches, prompts):
                 _write(folder, batch, made)
                 for _ in range(sum(len(group) for group in batch)):
                     advance()
@@ -154,7 +154,7 @@ def _batches(groups: Sequence[Group], size: int) -> Iterator[list[Group]]:
 
 
 def _computed(
-    maker: Maker, batches: Iterator[list[Group]], prompts: Prompts
+    maker: Maker, name: str, batches: Iterator[list[Group]], prompts: Prompts
 ) -> Iterator[tuple[list[Group], list[list[Made]]]]:
     """Yield each batch with its maps; a thread reads the radiographs of the next batch in the meantime."""
 
@@ -169,7 +169,8 @@ def _computed(
             following = next(batches, None)
             pending = readers.submit(read, following)
             wanted = [[prompts.finding(case.finding) for case in group] for group in batch]
-            yield batch, run_batch(maker, pictures, wanted)
+            ids = [[case.case_id for case in group] for group in batch]
+            yield batch, run_batch(maker, name, pictures, wanted, ids)
             batch = following
 
 

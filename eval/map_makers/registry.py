@@ -14,6 +14,7 @@ of findings. The method returns, for each picture, a list of pairs ``(map, score
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -24,7 +25,7 @@ import numpy.typing as npt
 
 from chexqa.eval.local.callable_address import module_at
 from chexqa.eval.map_makers.prompts import Prompts
-from chexqa.files.errors import InputError, suggest
+from chexqa.files.errors import InputError, plugin_code, suggest
 from chexqa.imaging.read import Gray
 
 GROUP = "chexqa.map_makers"
@@ -121,8 +122,23 @@ def load_plugins(names: Iterable[str]) -> None:
 
 
 def _home(family: Family) -> str:
-    found = family.ready or family.load
+    return _module_of(family.ready or family.load)
+
+
+def _module_of(found: object) -> str:
     return str(getattr(found, "__module__", None) or type(found).__module__)
+
+
+def load_maker(family: Family, loading: Loading) -> Maker:
+    """Return the maker that a family loads; raise ``InputError`` that names the place in a plugin's code that fails."""
+    assert family.load is not None, "a family is ready or can be loaded"
+    with _called(family.load, f"the plugin of the map maker '{family.name}' failed on the weights {loading.weights}"):
+        return family.load(loading)
+
+
+def _called(found: object, failed: str) -> AbstractContextManager[None]:
+    """Return the context for a call of ``found``, which is a plugin's unless it is defined in chexqa."""
+    return nullcontext() if _module_of(found).startswith("chexqa.") else plugin_code(failed)
 
 
 def family_named(name: str, others: Iterable[str] = ()) -> Family:
@@ -139,12 +155,28 @@ def family_named(name: str, others: Iterable[str] = ()) -> Family:
     return FAMILIES[name]
 
 
-def run_batch(maker: Maker, pictures: Sequence[Gray], findings: Sequence[Sequence[str]]) -> list[list[Made]]:
-    """Run a maker on several pictures; return, for each picture, the map and score of each of its findings."""
+def run_batch(
+    maker: Maker, name: str, pictures: Sequence[Gray], findings: Sequence[Sequence[str]], cases: Sequence[Sequence[str]]
+) -> list[list[Made]]:
+    """Run a maker on several pictures; return, for each picture, the map and score of each of its findings.
+
+    ``cases`` has the id of each finding's case. Raise ``InputError`` with the maker's ``name``, a case and the place in
+    the code if a plugin's code fails.
+    """
+    failed = f"the plugin of the map maker '{name}' failed on"
     batch = getattr(maker, "batch", None)
     if batch is not None:
-        return cast(list[list[Made]], batch(pictures, findings))
-    return [[maker(picture, finding) for finding in wanted] for picture, wanted in zip(pictures, findings, strict=True)]
+        count = sum(map(len, cases))
+        others = f" or one of the {count - 1:,} cases after it" if count > 1 else ""
+        with _called(maker, f"{failed} the case '{cases[0][0]}'{others}"):
+            return cast(list[list[Made]], batch(pictures, findings))
+    made: list[list[Made]] = []
+    for picture, wanted, ids in zip(pictures, findings, cases, strict=True):
+        made.append([])
+        for finding, case_id in zip(wanted, ids, strict=True):
+            with _called(maker, f"{failed} the case '{case_id}'"):
+                made[-1].append(maker(picture, finding))
+    return made
 
 
 def checked(made: Any, where: str) -> Made:

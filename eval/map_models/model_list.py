@@ -37,12 +37,11 @@ class Chosen:
     weights: Path | None
 
     def load(self, device: str, prompts: Prompts) -> Maker:
-        """Return the maker; raise ``InputError`` if the weights cannot be read."""
+        """Return the maker; raise ``InputError`` if the weights cannot be read or a plugin's code fails."""
         if self.family.ready is not None:
             return self.family.ready
-        assert self.family.load is not None, "a family is ready or can be loaded"
         assert self.weights is not None, "checked when it was chosen"
-        return self.family.load(Loading(self.weights, device, prompts))
+        return registry.load_maker(self.family, Loading(self.weights, device, prompts))
 
 
 def known_models() -> list[Record]:

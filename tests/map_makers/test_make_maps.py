@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,40 @@ def test_a_maker_that_returns_something_else_is_told(tmp_path: Path, cli: Cli, m
     assert code == 2
     assert message in " ".join(err.split())
     assert not (tmp_path / "new").exists()
+
+
+BATCH = "class Maker:\n    def batch(self, pictures, findings):\n        deeper(findings)\nmap_maker('%s')(Maker())\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "place", "failed"),
+    [
+        ("one-case", "@map_maker('%s')\ndef maker(picture, finding):\n    return deeper(picture)\n",
+         "line 5, function 'deeper': ", "the case 'one/effusion'"),
+        ("batch", BATCH, "line 5, function 'deeper': ", "the case 'one/effusion' or one of the 3 cases after it"),
+        ("loader", "@map_loader('%s')\ndef load(loading):\n    return deeper(loading)\n",
+         "line 5, function 'deeper': ", "the weights maps-weights"),
+        ("signature", "@map_maker('%s')\ndef maker(picture):\n    return 1\n", "", "the case 'one/effusion'"),
+    ],
+)  # fmt: skip
+def test_a_plugin_whose_code_fails_is_named_with_the_place_and_the_case(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, name: str, code: str, place: str, failed: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("maps-weights").mkdir()
+    plugin = tmp_path / f"fails_{name}.py"
+    plugin.write_text(
+        "import numpy as np\nfrom chexqa.eval.map_makers.registry import map_loader, map_maker\n\n"
+        "def deeper(given):\n    return np.zeros(2).reshape(3)\n" + code % f"fails-{name}"
+    )
+    weights = ("--weights", "maps-weights") if name == "loader" else ()
+    made = cli("heatmaps", "make", write_cases(tmp_path), "--plugin", plugin, "--maker", f"fails-{name}", *weights,
+               "-o", "maps")  # fmt: skip
+    where = f"{plugin}, {place}" if place else ""
+    said = f"error: {where}the plugin of the map maker 'fails-{name}' failed on {failed} ("
+    assert (made[0], made[2][: len(said)]) == (2, said)
+    assert re.search(r" \((ValueError|TypeError): .+\); correct the plugin\.$", made[2])
+    assert not Path("maps").exists()
 
 
 def test_a_shifted_picture_shifts_the_map_by_as_much() -> None:

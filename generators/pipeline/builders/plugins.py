@@ -17,7 +17,7 @@ from pathlib import Path
 
 from chexqa.contract.declared import declaration, declared
 from chexqa.contract.kinds import KINDS, Kind
-from chexqa.files.errors import InputError, UnfinishedError, is_disk_full, suggest
+from chexqa.files.errors import InputError, plugin_code, suggest
 from chexqa.files.jsonio import Record, read_yaml
 from chexqa.generators.pipeline.builders.registry import Builder, CaseToBuild
 from chexqa.question_banks import check_braces
@@ -35,20 +35,13 @@ class Question:
 
     def ask(self, case: CaseToBuild) -> None:
         """Run the builder on a case; raise ``InputError`` that names the place in a plugin's code if the code fails."""
-        try:
+        if self.kind.name in KINDS:
             self.builder(case, self.kind)
-        except (InputError, UnfinishedError):
-            raise
-        except Exception as error:
-            if self.kind.name in KINDS or (isinstance(error, OSError) and is_disk_full(error)):
-                raise
-            frames = traceback.extract_tb(error.__traceback__)[1:]  # the first frame is this method
-            own = [frame for frame in frames if frame.filename == frames[0].filename]
-            place = f"{own[-1].filename}, line {own[-1].lineno}, function '{own[-1].name}': " if own else ""
-            raise InputError(
-                f"{place}the plugin of the kind '{self.kind.name}' failed on the case '{case.survey.source_case_id}' "
-                f"({type(error).__name__}: {error}); correct the plugin."
-            ) from error
+            return
+        with plugin_code(
+            f"the plugin of the kind '{self.kind.name}' failed on the case '{case.survey.source_case_id}'"
+        ):
+            self.builder(case, self.kind)
 
 
 _FOUND: dict[str, list[Question]] = {}
