@@ -234,7 +234,7 @@ MEANS = (0.5, 1.5, 2.9, 4.6)
 
 
 def few_differ(draws: int) -> dict[str, list[str]]:
-    """Return the lines of the table on models with few different answers, keyed by the table's title."""
+    """Return the lines of the table on two models whose answers differ in few patients, keyed by the table's title."""
     heads = ["patients", "score", *(f"{mean} differ" for mean in MEANS)]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for patients in (30, 100, 300, 1000):

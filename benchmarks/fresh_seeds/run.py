@@ -55,10 +55,10 @@ def processor_time(work: Callable[[], object]) -> float:
 
 
 def knows_radiographs(bench: Benchmark, seed: int) -> fresh_pair.Reply:
-    """Return a model that answers with the key of an item of ``bench`` that has the asked item's radiograph, finding
-    and kind.
+    """Return a model that knows the keys of ``bench``.
 
-    The model guesses if ``bench`` has no such item, or if the key does not fit the options.
+    Asked an item, the model gives the key of the item of ``bench`` with the same radiograph, finding and kind. The
+    model guesses if ``bench`` has no such item, or if the key does not fit the options.
     """
     assert bench.answers is not None
     known = {about(item): bench.answers[item.item_id].answer for item in bench.items}

@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 
 class Target(NamedTuple):
-    """Target of the fuzzer: a try changes one of ``files`` (patterns below its folder) and runs one of ``commands``.
+    """Target of the fuzzer: a try changes one of ``files`` and runs one of ``commands``.
 
-    ``folders`` has the names of the corpus folders that a try copies, separated by spaces. ``weight`` is the relative
-    frequency of the target. If ``kind`` begins with ``server``, a try changes a server's reply instead of a file.
+    ``folders`` has the names of the corpus folders that a try copies, separated by spaces. ``files`` has patterns of
+    paths in the copy, such as ``masks/*.csv``. ``weight`` is the relative frequency of the target. If ``kind`` begins
+    with ``server``, a try changes a server's reply instead of a file.
     """
 
     kind: str

@@ -70,7 +70,8 @@ def main(runs: int = 1000, *sizes: int) -> None:
     for patients in sizes or (30, 100, 200, 400):
         print(
             f"{patients} patients, {runs} runs for each model. Shares of runs with the verdicts '{USES}', "
-            f"'{NOT_SHOWN}' and '{UNDECIDED}'; then the share of runs that the published measures class as '{READS}':"
+            f"'{NOT_SHOWN}' and '{UNDECIDED}'; then the share of runs with the verdict '{READS}' by the measures CGR, "
+            "UAR and IS:"
         )
         whole = {f"coin of {100 * yes:.0f} %": (yes, yes, yes) for yes in COINS}
         lookers = [planted_looks.Planted(f"looks in {100 * looks:.0f} %", looks, 0, 0.9, USES) for looks in LOOKS]

@@ -88,7 +88,7 @@ def main() -> int:
         description="Put small mistakes into the code, one at a time; the tests must notice each."
     )
     parser.add_argument("--only", default="", metavar="WORD",
-                        help="only mistakes whose file or description contains this word")  # fmt: skip
+                        help="try only the mistakes whose file or description contains this word")  # fmt: skip
     parser.add_argument("--workers", type=int, default=2, help="number of mistakes tested in parallel (default: 2)")
     asked = parser.parse_args()
     for mutant in MUTANTS:

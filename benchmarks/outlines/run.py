@@ -1,11 +1,11 @@
 """Shortcut test of the question that offers four outlines: can a random forest find the right one without the
 radiograph?
 
-An audit of a benchmark has only a few hundred items of this kind. This script draws thousands of items without
-radiographs, several per second. The random forest gets the audit's measures of the four outlines. It is trained on the
-items of the file TRAIN and tested on those of the file TEST. The phantoms of TEST have another seed. An item of TEST
-with a real outline is answered by a forest that was trained without the items of the same radiograph. The interval
-comes from drawing radiographs with replacement.
+An audit of a benchmark has only a few hundred items of this kind. This script makes thousands of items from outlines
+alone, several per second. The random forest gets the audit's measures of the four outlines. It is trained on the items
+of the file TRAIN and tested on those of the file TEST. The phantoms of TEST have another seed. An item of TEST with a
+real outline is answered by a forest that was trained without the items of the same radiograph. The interval comes from
+drawing radiographs with replacement.
 
     python benchmarks/outlines/run.py draw TRAIN --seed 1 --phantoms 3000 --real DATA
     python benchmarks/outlines/run.py draw TEST --seed 2 --phantoms 5000 --real DATA --plans 5
@@ -205,7 +205,9 @@ def in_turns(first: list[Iterator[Lesion]], plans: int) -> Iterator[tuple[Lesion
 
 
 def draw(args: argparse.Namespace) -> None:
-    """Draw items without radiographs, and write their measures and keys to a file, one item per line."""
+    """Make items from outlines alone, without radiographs, and write their measures and keys to a file, one item per
+    line.
+    """
     recipe = recipes.load(args.recipe)
     assert isinstance(recipe, PerceptionRecipe)
     sources = [phantoms(args.seed, args.phantoms), *([real(args.real)] if args.real else [])]

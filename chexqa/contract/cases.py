@@ -66,7 +66,8 @@ class Case:
     - ``mask``: the lesion's mask as :mod:`chexqa.imaging.mask_source` reads it; ``None`` if the finding is absent.
     - ``anatomy``: the other masks in the same form, keyed by structure.
     - ``negative_kind``: ``normal`` or ``other`` (another finding is present); ``None`` if the finding is present.
-    - ``mask_frame``: the picture that the masks were drawn on (see the schema). ``reference``: the origin of the mask.
+    - ``mask_frame``: the picture that the masks were drawn on (see the schema).
+    - ``reference``: how the mask was made: drawn by a reader, taken from a report, or predicted by a model.
     - ``review``: the result of a mask review, if there was one. ``review_seen``: the hash of the reviewed files.
     - ``pixel_spacing_mm``: the distances between neighbouring rows, and between neighbouring columns, of the source
       image.

@@ -93,8 +93,8 @@ def declaration(kind: Kind) -> dict[str, Any]:
 def declared(record: Mapping[str, Any], where: str) -> Kind:
     """Return the kind of question that a declaration of ``benchmark.json`` describes.
 
-    Raises ``InputError`` with a message that begins with ``where`` if the declaration contradicts itself or the
-    package's kinds.
+    Raises ``InputError`` if the declaration contradicts itself or the package's kinds; the message begins with
+    ``where``.
     """
     name, schema = record["name"], record["evidence"]
     if name in KINDS:

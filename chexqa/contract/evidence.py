@@ -267,7 +267,7 @@ class _RegionEvidence(_PartsEvidence):
     filled_most: Sequence[str] = ()
 
     def flags(self, margin: float | None = None) -> tuple[str, ...]:
-        """Return the flags of the key; :data:`MOST_FILLED` is one of them if ``filled_most`` has a region."""
+        """Return the flags of the key; :data:`MOST_FILLED` is added if ``filled_most`` names a region."""
         return super().flags(margin) + (MOST_FILLED,) * bool(self.filled_most)
 
     def most_filled_lines(self) -> list[str]:
@@ -342,11 +342,11 @@ class LungEvidence(_PartsEvidence):
     lung_area: Mapping[str, int] = field(default_factory=dict)
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
-        """Return the covered share of the lung asked about."""
+        """Return the share of the lung ``side`` that the lesion covers, as text."""
         return f"covers {percent(self.lung_share.get(self.side, 0.0))} of the {self.side} lung"
 
     def deciding(self) -> dict[str, list[float]]:
-        """Return the covered share of the lung asked about."""
+        """Return the share of the lung ``side`` that the lesion covers."""
         return {"lung": [self.lung_share.get(self.side, 0.0)]}
 
 

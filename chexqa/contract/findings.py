@@ -72,7 +72,9 @@ PHANTOM_FINDINGS = (*CHEXPERCEPT_FINDINGS, "enlarged_cardiomediastinum", "lung_l
 
 
 def find(name: str, where: str) -> Finding:
-    """Return the finding ``name``; raise ``InputError`` with a message that begins with ``where`` if it is unknown.
+    """Return the finding ``name``.
+
+    Raise ``InputError`` if the name is unknown; the message begins with ``where``.
 
     >>> find("effusion", "an example").attributes
     True

@@ -253,7 +253,7 @@ def _read_bytes(path: Path) -> bytes:
 def decode_rgb(data: bytes, where: str) -> npt.NDArray[np.uint8]:
     """Decode a PNG or JPEG file to ``(H, W, 3)`` RGB.
 
-    Raises ``InputError`` with a message that begins with ``where`` for other files.
+    Raises ``InputError`` for any other file; the message begins with ``where``.
     """
     if data.startswith(png.MAGIC):
         return decode_png(data, f"{where}:", cv2.IMREAD_COLOR)

@@ -147,7 +147,7 @@ class _Reader:
             raise InputError(f"the picture {name!r} has a NUL character in its path.")
         parts = PurePosixPath(name).parts
         if not parts or ".." in parts or PurePosixPath(name).is_absolute():
-            raise InputError(f"the picture '{name}' lies outside the case's folder; correct its path.")
+            raise InputError(f"the picture '{name}' lies outside the case's folder; correct the picture's path.")
         path = self.folder / layout.PICTURES / key_id / Path(*parts)
         try:
             data = read_whole(path, MAX_PICTURE_BYTES, self.folder)

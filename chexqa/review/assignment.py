@@ -196,11 +196,12 @@ def with_decoys(shares: Iterable[Share], works: Sequence[Work], seed: int) -> li
 
 
 def probabilities(works: Sequence[Work], overlap: float, seed: int, sampled: float = 1.0) -> dict[str, float]:
-    """Return the probability that a case is shared, keyed by case id.
+    """Return the probability that a case is shared (given to several reviewers), keyed by case id.
 
-    Cases are drawn one by one in a random order. All cases of a drawn case's patient are shared, until enough cases are
-    shared. If t is the share of cases drawn by then, a patient with k cases is shared with probability 1 - (1 - t)^k.
-    The function multiplies this probability by ``sampled``, the probability that a case was chosen for ``works``.
+    Cases are drawn one by one in a random order, and all cases of a drawn case's patient are shared. The drawing ends
+    when enough cases are shared. If t is the share of cases drawn until the end, a patient with k cases is shared with
+    probability 1 - (1 - t)^k. The function multiplies this probability by ``sampled``, the probability that a case was
+    chosen for ``works``.
     """
     _, passed = _shared_order(works, overlap, seed)
     share, sizes = passed / len(works) if works else 0.0, Counter(work.patient for work in works)

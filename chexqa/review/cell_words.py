@@ -52,7 +52,8 @@ def _folded(text: str) -> str:
 def parse_word(text: str, known: Iterable[str]) -> str | None:
     """Return the word in ``known`` that the text of a cell means, or ``None`` if it means none of them.
 
-    The text is the word itself, in any case, or the first letter of a verdict. A full stop at the end is ignored.
+    The text is the word itself or the first letter of a verdict, in upper or lower case. A full stop at the end is
+    ignored.
     """
     word, words = _folded(text).rstrip("."), tuple(known)
     if word in words:

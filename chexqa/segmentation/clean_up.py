@@ -28,8 +28,8 @@ def structures(raw: Mapping[str, Any], shape: tuple[int, int], where: str) -> di
     ``raw`` has, for each structure, a mask (bool) or probabilities; the array covers the complete picture and can have
     any size. Probabilities are resized smoothly and thresholded at 0.5. A structure's mask is its largest 4-connected
     component with holes filled; a component smaller than 0.2 % of the picture does not count. The structure ``lungs``
-    is split into right and left lung. Raises ``InputError``, with a message that begins with ``where``, if ``raw`` has
-    another form.
+    is split into right and left lung. Raises ``InputError`` if ``raw`` has another form; the message begins with
+    ``where``.
     """
     if not isinstance(raw, Mapping):
         raise InputError(f"{where}: the model must return a dictionary of masks, not {type(raw).__name__}.")

@@ -67,7 +67,7 @@ class Absent:
 
 
 def meaning(label: str) -> str | None:
-    """Return the finding or structure that a label means by its name, as in "Pleural Effusion"; otherwise None."""
+    """Return the finding or structure that a label names, such as "Pleural Effusion"; None for an unknown label."""
     plain = _plain(label)
     return plain if plain in FINDINGS or plain in cases.STRUCTURES else KNOWN.get(plain)
 

@@ -46,9 +46,10 @@ def _rows(table: Table) -> Iterator[Annotation]:
 
 
 def from_offsets(runs: str, where: str) -> Mask:
-    """Return the mask ``(1024, 1024)`` of run lengths with relative offsets, the text of ``EncodedPixels``.
+    """Return the mask ``(1024, 1024)`` that ``runs`` describes.
 
-    Raises ``InputError`` for text in another form, and for runs beyond the last pixel.
+    ``runs`` is the text of ``EncodedPixels``: run lengths with relative offsets. Raises ``InputError`` for text in
+    another form, and for runs beyond the last pixel.
 
     >>> from_offsets("1 2 3 1", "an example")[:7, 0].tolist()
     [False, True, True, False, False, False, True]

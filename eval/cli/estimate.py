@@ -175,7 +175,7 @@ def _possible(loaded: Benchmark) -> list[protocols.Protocol]:
     """
     possible = [name for name in protocols.PROTOCOLS if loaded.answers is not None or not protocols.needs_key(name)]
     if len(possible) < len(protocols.PROTOCOLS):
-        messages().print("oracle_passed and oracle_stated are left out: they need the benchmark's key.")
+        messages().print("The protocols oracle_passed and oracle_stated are left out: they need the benchmark's key.")
     return possible
 
 

@@ -79,8 +79,8 @@ PLAN = click.option(
 )  # fmt: skip
 PROTOCOL = click.option(
     "--protocol", metavar="NAME",
-    help="Protocol of predictions whose lines do not name their protocol. Write it as the tables do, such as "
-         "'end_to_end' or 'end_to_end (confidence)'. These predictions are compared with the runs of this protocol.",
+    help="Protocol of predictions that state none. Write it as the tables of 'chexqa grade' do, such as 'end_to_end' "
+         "or 'end_to_end (confidence)'. These predictions are compared with the runs of this protocol.",
 )  # fmt: skip
 
 

@@ -52,9 +52,9 @@ def show_status(folder: Path, as_json: bool) -> None:
     """Show each model's progress in RUN: turns done, cost, tokens, rate, time left, last reply and states.
 
     A run in progress is not disturbed. The rate is the number of replies in the ten minutes before the last reply,
-    divided by the time from the first of these replies until now. A model is "stopped" if no process asks it any more.
-    A model is "in batches" if its requests wait for the results of batches; if the command that sent these requests has
-    ended, the model is "stopped".
+    divided by the time from the first of these replies until now. A model is "in batches" if batches of its requests
+    have no results yet. A model is "stopped" if no process asks it any more, or if the command that sent its batches
+    has ended before all results arrived.
     """
     rows = status(folder)
     if as_json:

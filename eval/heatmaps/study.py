@@ -1,7 +1,8 @@
-"""A complete study of map makers: recognition, thresholds chosen on other patients, lesion size and training domain.
+"""A complete study of map makers: where their maps point, and how well their scores recognize findings.
 
 The page ``maps.html`` has the mean grades of all models, and a section with a plot and a table for each of three
-effects: of lesion size, of training domain and of recognition. The tables are also CSV files beside the page.
+properties that grades may depend on: the lesion's size, the model's training domain, and how well the model recognizes
+the finding. The tables are also CSV files beside the page. Thresholds are chosen on other patients.
 """
 
 from __future__ import annotations

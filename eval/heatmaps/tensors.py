@@ -83,8 +83,8 @@ DAMAGED = (
 def read_array(data: bytes, where: str) -> npt.NDArray[Any]:
     """Return the array of numbers, of any shape, in a pickle.
 
-    The array must be the pickle's only content, or the value of ``map`` in a dict. Raise ``InputError``, with a message
-    that begins with ``where``, for any other content and for a damaged file.
+    The array must be the pickle's only content, or the value of ``map`` in a dict. Raise ``InputError`` for any other
+    content and for a damaged file; the message begins with ``where``.
     """
     try:
         array = _array(data)

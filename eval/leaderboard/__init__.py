@@ -2,5 +2,5 @@
 
 The folder can be published while the benchmark's key is withheld. Read ``entry`` (the scores of a model), then
 ``board`` (the folder) and ``page``. ``withheld`` writes a benchmark without its key. ``submission`` checks a file of
-predictions without the key.
+predictions; it does not need the key.
 """

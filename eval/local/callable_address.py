@@ -67,7 +67,7 @@ class Traits:
 
 
 def resolve(target: Target) -> Any:
-    """Return the function, class or object at an address; a class is not yet called.
+    """Return the function, class or object at an address, without making an object of a class.
 
     Raise ``InputError`` if it does not exist.
     """

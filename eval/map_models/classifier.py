@@ -104,6 +104,6 @@ def _plain(label: str) -> str:
 def load(loading: Loading) -> Maker:
     """Grad-CAM of a classifier's output for the finding (DenseNet or ResNet of torchvision or torchxrayvision).
 
-    Return the maker of these maps.
+    Return a maker of such maps; ``chexqa heatmaps makers`` shows the line above.
     """
     return ClassifierMaps(loading)

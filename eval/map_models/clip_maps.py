@@ -119,7 +119,7 @@ class CosineMaps:
 def load(loading: Loading) -> Maker:
     """Cosine of patches and text in the common space of CLIP or SigLIP (vision transformer or CLIP's ResNet).
 
-    Return the maker of these maps.
+    Return a maker of such maps; ``chexqa heatmaps makers`` shows the line above.
     """
     model = read_clip(loading.weights, loading.device)
     return CosineMaps(model, loading.prompts, loading.device)

@@ -89,7 +89,7 @@ class GradientMaps:
 def load(loading: Loading) -> Maker:
     """Grad-CAM of the similarity of radiograph and text, for any CLIP or SigLIP model.
 
-    Return the maker of these maps.
+    Return a maker of such maps; ``chexqa heatmaps makers`` shows the line above.
     """
     model = read_clip(loading.weights, loading.device)
     return GradientMaps(model, loading.prompts, loading.device)

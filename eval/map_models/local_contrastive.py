@@ -142,6 +142,6 @@ def linear(state: Mapping[str, Any], name: str, where: Any) -> Any:
 def load(loading: Loading) -> Maker:
     """Maps that compare words with regions of the radiograph, by models such as GLoRIA and BioViL.
 
-    Return the maker of these maps.
+    Return a maker of such maps; ``chexqa heatmaps makers`` shows the line above.
     """
     return LocalContrastiveMaps(loading)

@@ -146,6 +146,6 @@ def _chosen(layers: list[int] | None, depth: int, where: Any) -> list[int]:
 def load(loading: Loading) -> Maker:
     """Cross-attention of a finding's query, averaged over the heads of chosen layers (models such as MedKLIP).
 
-    Return the maker of these maps.
+    Return a maker of such maps; ``chexqa heatmaps makers`` shows the line above.
     """
     return QueryDecoderMaps(loading)

@@ -5,8 +5,8 @@
 - ``first``: names the first option.
 - ``blind-prior``: names the most frequent answer to the item's kind of question.
 - ``skill-C-F-S-G``: has chance-corrected scores that are known in advance. It gives the key in C, F, S and G percent of
-  the coarse, fine, semantic and grid items. For the other items it gives the answer that is most probable for a guesser
-  who knows how the item was made.
+  the coarse, fine, semantic and grid items. For the rest of these items it gives the answer that is most probable for a
+  guesser who knows how the item was made.
 
 Baselines answer in text, in the form that the question asks for, and the parser reads their replies like any model's. A
 baseline takes the item from :data:`asked`, not from the messages.

@@ -71,7 +71,8 @@ def proved(graded: Graded) -> set[tuple[str, str, str]]:
 def marker_form(kind: Kind) -> str | None:
     """Return the form of the test markers that prove answers to a kind of question.
 
-    Return None for a kind whose answers need no proof: one that asks for no place, or for the markers themselves.
+    Return None for a kind without proof: a kind that does not ask for a place, or a kind that asks for the markers
+    themselves.
     """
     if not kind.form.is_place or kind.name in markers.KINDS:
         return None

@@ -242,7 +242,7 @@ def painted(picture: Picture, drawn: Sequence[Stroke]) -> Picture:
 
 
 def with_legend(picture: Picture, entries: Sequence[tuple[RGB, str]]) -> Picture:
-    """Return an RGB picture with a legend below it: for each entry, a patch of its colour and its text.
+    """Return an RGB picture with a legend below it: for each entry, a coloured patch and then the text.
 
     A text wider than the picture is cut off.
     """

@@ -59,9 +59,10 @@ class Target:
 
     @cached_property
     def boxes(self) -> tuple[Box, ...]:
-        """Return one box around each area of the mask, given by its corners in pixels, from left to right.
+        """Return a box around each area of the mask that is large enough for one; if none is, a box around the largest
+        area.
 
-        If all areas are too small for a box, the largest area gets one.
+        A box is given by its corners in pixels. The boxes are in order from left to right.
         """
         joined = cv2.dilate(self.mask.view(np.uint8), disc(GAP / 2 * max(self.mask.shape))).view(bool)
         labels, count = components(joined, 8)

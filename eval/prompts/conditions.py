@@ -156,8 +156,8 @@ def _missing(prompt: str, bank: Record, own: Mapping[str, Any], theirs: Mapping[
 
 
 class Prompter:
-    """Maker of the messages sent to models, for one protocol, one set of modifiers (such as blind) and one condition
-    (wording, examples).
+    """Maker of the messages sent to models, for one protocol, one set of modifiers (such as ``blind``: without
+    pictures) and one condition (wording, examples).
     """
 
     def __init__(

@@ -145,7 +145,10 @@ class Options:
         return {stem(word) for word in words(self.question.rpartition("?")[0] or self.question)}
 
     def list(self, line: str, start: int = 0) -> Found | None:
-        """Return the options of a list joined by commas or words such as "and"; None if no option can be read."""
+        """Return the options listed from ``start`` on, separated by commas or words such as "and".
+
+        Return None if no option can be read.
+        """
         found = self._element(line, start)
         if found is None:
             return None

@@ -70,8 +70,8 @@ def _check(table: pl.DataFrame, batch: Batch) -> None:
     if table.height < LEAST_ITEMS:
         raise InputError(
             f"{batch.path}: only {plural(table.height, 'randomly drawn item was', 'randomly drawn items were')} "
-            f"answered before the key was shown, but correcting scores needs at least {LEAST_ITEMS}; have more "
-            "items reviewed."
+            f"answered before the key was shown, but at least {LEAST_ITEMS} are needed to correct scores for errors "
+            "of the key; have more items reviewed."
         )
     if open_ones > MOST_UNSETTLED * table.height:
         raise InputError(

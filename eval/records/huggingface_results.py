@@ -1,8 +1,8 @@
 """Results of a run as files for ``.eval_results/`` of model repositories on the Hugging Face hub.
 
-The hub shows the results on a model's page. It also shows the results on the page of a data set that has an
-``eval.yaml``; this file makes the data set a benchmark. Each model has a folder with one file. The file's entries are
-the headline of each level, the mean of levels, and the grid's hit rate.
+The hub shows the results on a model's page. It also shows the results on the page of a data set with an ``eval.yaml``,
+which the hub calls a benchmark. Each model has a folder with one file. The file's entries are the headline of each
+level, the mean of levels, and the grid's hit rate.
 """
 
 from __future__ import annotations

@@ -237,7 +237,10 @@ def states(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def grounded(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw each model's net grounding and its share of right and grounded answers, with intervals."""
+    """Draw each model's net grounding and the share of its answers that are both right and grounded, with intervals.
+
+    ``chexqa.eval.grounding.net_grounding`` explains net grounding.
+    """
     rows = {row["model"]: row for row in table.to_dicts() if row["net_grounding"] is not None}
     if not rows:
         return None

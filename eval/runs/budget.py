@@ -83,8 +83,9 @@ class BudgetTracker:
             self._pay(turn)
 
     def reserve(self, model: str) -> str | None:
-        """Reserve budget for one turn and return None; return the reason, as a clause, if no further turn may be
-        asked.
+        """Reserve budget for one turn.
+
+        Return None if this succeeds. If no further turn may be asked, return the reason as a clause.
         """
         if self._unknown:
             return self._unknown

@@ -30,10 +30,10 @@ def frequent_accuracy(
     Only items of the same kind and finding are counted. ``clusters`` has the patient of each case. If several answers
     are equally frequent, the score is the share of these answers that are right.
 
-    Two sorts of answers are right equally often in a benchmark: yes and no, and the positions of the right picture.
-    Without the item's own patient, the item's right answer is then rarer than the others, so the guess would always be
-    wrong. For these items, an answer therefore counts as most frequent if its count including the own patient is at
-    least the highest count of any answer excluding this patient.
+    In a benchmark, yes is right as often as no, and each position of the right picture as often as any other. If the
+    item's own patient is left out, the item's right answer has a lower count than the others, so the guess would always
+    be wrong. For these items, an answer therefore counts as most frequent if its count with the item's own patient is
+    at least the highest count without this patient.
     """
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:

@@ -9,10 +9,11 @@ A score is a ratio of sums over clusters (patients), or a weighted sum of these 
   interval on the scale from all wrong to all right, with the variance of the sum over patients.
 - Mean of values that are not answers (overlaps, contrasts): a t interval; for values from 0 to 1, Wilson's interval.
 - Difference: a t interval of the difference over patients, as if two more patients had been seen, one with a difference
-  in each direction (for one answer a patient and one share: Bonett and Price 2012). Each of these two differences has a
-  weight and a size. The weight is that of an answer of the ten patients whose answers weigh most. The squared size, in
-  answers, is the mean of two values: the mean square of the patients' differences, weighted by the number of patients
-  that differ, and the mean square of the patients' numbers of answers, with weight 1.
+  in each direction (for one answer a patient and one share: Bonett and Price 2012). Each of these two differences is a
+  number of answers times the weight of one answer. This weight is the root mean square over the ten patients whose
+  answers weigh most. The square of the number is a weighted mean of two values. One is the mean square of the patients'
+  differences in answers, weighted by the number of patients that differ. The other is the mean square of the patients'
+  numbers of answers, with weight 1.
 
 0/0 is NaN (null in tables). A score from fewer than :data:`LEAST_CLUSTERS` clusters has no interval.
 ``docs/intervals.md`` shows how often the intervals contain the true value.

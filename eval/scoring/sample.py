@@ -239,10 +239,10 @@ def _facts(rows: pl.DataFrame, counted: pl.DataFrame, by: Sequence[str]) -> pl.D
 
 
 def onto(keys: pl.DataFrame, cells: pl.DataFrame, known: npt.NDArray[np.bool_]) -> sparse.csr_matrix:
-    """Return weights ``(rows of keys, cells)``: a matrix that gives each row's mean from the cells' scores.
+    """Return weights ``(rows of keys, rows of cells)`` that turn scores into the mean score of each row of ``keys``.
 
-    A cell counts in the row whose values equal the cell's in all columns of ``keys``. Cells without a score (``known``
-    is False) are left out. The mean of a row without any scored cell is NaN.
+    ``cells`` describes one score in each row; ``known`` is False if the score does not exist. A score counts in the row
+    of ``keys`` that has the same values in all columns of ``keys``. A row of ``keys`` without scores gets the mean NaN.
     """
     named = keys.with_row_index("_to")
     to = cells.join(named, on=keys.columns, how="left", nulls_equal=True, maintain_order="left")["_to"].to_numpy()

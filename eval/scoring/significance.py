@@ -3,8 +3,8 @@
 Two models answer the same items, so the difference of their scores is a sum over patients. If the models are equal,
 each patient's difference is as likely to be positive as negative. The test draws random signs 100,000 times, and counts
 how often the sum is at least as far from zero as the observed sum. Each model's score is itself a sum over patients, so
-one product of two matrices (the signs and the patients' values) gives the tests of all pairs. Where at most 16 patients
-differ, the test takes every choice of signs once instead, so that p is exact.
+one product of two matrices (the signs and the patients' values) gives the tests of all pairs. If at most 16 patients
+have a difference other than zero, the test uses every choice of signs once instead, so that p is exact.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scipy import sparse, stats
 from chexqa.files.seeds import stream
 
 DRAWS = 100_000
-# Largest number of clusters that differ for which every choice of signs is taken.
+# Largest number of clusters with a value other than zero for which every choice of signs is used.
 EXACT = 16
 ALPHA = 0.05
 POWER = 0.8
@@ -36,8 +36,8 @@ def sign_flips(parts: Floats, weights: sparse.csr_matrix, draws: int = DRAWS, se
 
     ``parts (P, M)`` has each cluster's contribution to M scores; a score is the sum of its column. ``weights (C, M)``
     has the weights of C combinations; each row sums to zero, so that equal scores give zero. If at most :data:`EXACT`
-    clusters differ, p is the exact share of all choices of signs. If more differ, the signs are drawn, and the observed
-    sum counts as one draw, so p is at least ``1 / (draws + 1)``.
+    clusters contribute a value other than zero to a combination, p is the exact share of all choices of signs. If more
+    clusters do, the signs are drawn, and the observed sum counts as one draw, so p is at least ``1 / (draws + 1)``.
     """
     clusters = parts.shape[0]
     observed = np.abs(weights @ parts.sum(axis=0, dtype=np.float64))

@@ -21,8 +21,8 @@ _READ = (*WHO, "item_id", "level", "kind", "finding", "cluster", WEIGHT, RIGHT)
 class RightItems:
     """Items of one protocol that every finished model was asked; ``right (items, models)`` is bool.
 
-    ``rows`` has the rows of these models and items. ``items`` has one row for each item, in the matrix's order. An item
-    asked in several repeats or orders counts as right if more than half of its answers are right.
+    ``rows`` has the grades of these models on these items. ``items`` has one row for each item, in the matrix's order.
+    An item asked in several repeats or orders counts as right if more than half of its answers are right.
     """
 
     protocol: str

@@ -163,8 +163,8 @@ def _check_layers(items: tuple[Item, ...]) -> None:
         for picture in (*item.turn_images, *item.alone_images):
             if picture.role != "radiograph" and picture.layer is None:
                 raise InputError(
-                    f"item '{item.item_id}': --stress degrades the radiograph without its drawing, but this benchmark "
-                    "does not store drawings separately; generate the benchmark again with 'chexqa generate "
+                    f"item '{item.item_id}': --stress degrades the radiograph but not the drawing on it, and this "
+                    "benchmark does not store drawings separately; generate the benchmark again with 'chexqa generate "
                     "--with-layers', or give --stress wording,history."
                 )
 

@@ -29,7 +29,7 @@ class Wording(NamedTuple):
 
     @property
     def cell(self) -> str:
-        """Return the name of the stress that asks in this wording, such as ``wording-b``."""
+        """Return the name of the stress cell with this wording, such as ``wording-b``."""
         return f"wording-{self.letter}"
 
     def __str__(self) -> str:

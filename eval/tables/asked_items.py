@@ -2,7 +2,8 @@
 
 The module also writes a remark if models were asked only some of the items, or different items: scores on different
 items, such as those of two trials or of a trial and a complete run, cannot be compared. Values that depend on the items
-(chance, the ceiling, constant answers) are shown beside several models only if they are equal for all of them.
+(chance, the highest possible hit rate, constant answers) are shown beside several models only if they are equal for all
+of them.
 
 The module also has scores that papers have published for the grid task. Contested items, on which reviewers disagree,
 count in :func:`contested` and in no other table.
@@ -37,7 +38,7 @@ UNSTABLE = "unstable"
 
 
 def shared(values: Iterable[Value | None]) -> Value | None:
-    """Return the value that all ``values`` have, up to rounding; None if they differ or one of them is missing."""
+    """Return the common value if all ``values`` are equal, up to rounding; None if they differ or one is missing."""
     found = list(values)
     alike = {round(value, 9) if isinstance(value, float) else value for value in found}
     return found[0] if len(alike) == 1 else None

@@ -1,4 +1,4 @@
-"""Tables of the grid task: hits per finding, their ceiling, kinds of misses, and the cells that models choose.
+"""Tables of the grid task: hit rates of findings, the highest possible hit rate, kinds of misses, and chosen cells.
 
 Definitions: Beyond Diagnosis (arXiv 2509.18015). All functions take a :class:`chexqa.eval.scoring.sample.ScoredSample`.
 Intervals are those of ``chexqa.eval.tables.levels_and_stages``.
@@ -132,7 +132,7 @@ READINGS = ("all findings", "within findings", "within findings, at equal lesion
 
 
 def pointing(study: ScoredSample) -> pl.DataFrame:
-    """Return the correlation between right detection and a right grid cell, over the cases with the finding.
+    """Return the correlation of right answers on detection with hits on the grid, over the cases with the finding.
 
     Columns: ``model, protocol, how`` (:data:`READINGS`), ``cases, patients, correlation, unfinished``. For the
     correlation "within findings", the mean of each finding is subtracted first. For the correlation "at equal lesion

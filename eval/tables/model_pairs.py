@@ -1,5 +1,4 @@
-"""Models compared on the same items: differences, tests corrected by Holm's method, and groups of models that do not
-differ.
+"""Models compared on the same items: differences, corrected tests, and groups of models that do not differ.
 
 Holm's method corrects the tests of one family together.
 
@@ -197,7 +196,8 @@ _SIZES: dict[str, Any] = {
 
 
 def compare_models(study: ScoredSample) -> Comparison:
-    """Return the tests of every difference between models; p-values are corrected within each of the two families.
+    """Return the tests of every difference between models; p-values are corrected within the main family, and within
+    the family of pairs with a reader.
 
     - ``pairs``: ``protocol, score, model_a, model_b, difference`` (a minus b), ``p, p_holm, family, differ`` (True if
       ``p_holm`` is below 0.05), ``margin, p_alike, p_alike_holm, verdict`` (:func:`verdict`). ``p_holm``, ``differ``

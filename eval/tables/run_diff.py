@@ -37,7 +37,7 @@ class Side:
     """One of the two compared runs.
 
     ``run`` is the folder as the user gave it. ``protocol`` is the protocol's name in tables, with the run's condition
-    in brackets. ``items`` is the number of items that the run asked the compared model.
+    in brackets. ``items`` is the number of items that the model was asked in this run.
     """
 
     run: str

@@ -39,7 +39,9 @@ class File(NamedTuple):
 
     @classmethod
     def of(cls, data: bytes) -> File:
-        """Return the measures of a file of any format; only parts of PNG (chunks) and JPEG (segments) are read."""
+        """Return the measures of a file of any format; only PNG and JPEG files are divided into parts (chunks,
+        segments).
+        """
         parts = _png(data) if data.startswith(MAGIC) else _jpeg(data) if data.startswith(b"\xff\xd8") else _other(data)
         names, texts = zip(*parts, strict=True)
         # A long file has its pixels in several parts of the same name.

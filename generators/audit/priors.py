@@ -68,8 +68,10 @@ _Case = dict[str, tuple[Item, Answer]]
 
 
 def forced(bench: Benchmark, features: Features) -> list[Result]:
-    """Return the answers that follow from CheXpercept's rules for making items, without a look at the picture, and how
-    often each is right.
+    """Return the guesses of someone who knows how items are made but does not see the picture, and how often each is
+    right.
+
+    The rules for making items are those of CheXpercept (arXiv 2606.21020), which chexqa follows.
     """
     answers, _ = bench.key("the audit")
     by_case: dict[str, _Case] = defaultdict(dict)

@@ -169,9 +169,9 @@ class Features:
 
 @dataclass(frozen=True)
 class Seen:
-    """Measures of a case's pictures: of their files, outlines, points (by colour) and the four result pictures.
+    """Measures of a case's radiograph, outline (``contour``), points (by colour) and four result pictures.
 
-    ``files``, ``grounds`` (pixels away from the drawing): measures of pictures that are not options, keyed by role.
+    Keyed by picture role, such as ``points``: measures of the file (``files``) and away from the drawing (``grounds``).
     """
 
     radiograph: Measures

@@ -29,7 +29,9 @@ class _Edges(NamedTuple):
     last: Floats
 
     def at(self, rows: Floats) -> tuple[Floats, Floats]:
-        """Return the first and last column of the lung in the rows; rows beyond the lung have those of its end."""
+        """Return the lung's first and last column in each row; a row above or below the lung gets the columns of the
+        lung's nearest row.
+        """
         own = np.arange(self.top, self.bottom + 1)
         first, last = (np.interp(rows, own, edge).astype(np.float32) for edge in (self.first, self.last))
         return first, last
@@ -56,7 +58,7 @@ class OtherLung:
 
 
 def _edges(lung: Mask) -> _Edges:
-    """Return the edges of a lung; they are smoothed, and rows without lung get edges between those of their next."""
+    """Return the smoothed edges of a lung; in a row without lung, they come from the rows with lung around it."""
     rows = window(lung)[0]
     own = lung[rows]
     filled = np.flatnonzero(own.any(1))

@@ -17,7 +17,8 @@ class Cases(Mapping[str, Case]):
     ``kinds`` is a set: it contains True if the manifest has drawn phantoms, and False if it has real radiographs.
     ``digest`` is a hash of the manifest's content that does not depend on the order of lines. Two facts are keyed by
     image: ``findings`` has the findings that are present in the image, and ``present`` the ids of its cases with the
-    finding present. With ``only``, the keys are only these ids; the facts are still about all cases.
+    finding present. If ``only`` (case ids) is given, the mapping has only these cases; the facts are still about all
+    cases.
     """
 
     def __init__(self, manifest: Manifest, only: Collection[str] | None = None) -> None:

@@ -175,7 +175,7 @@ def _partial_folder(out: Path) -> Path:
 
 @contextmanager
 def open_checkpoint(out: Path, job: Record) -> Iterator[Checkpoint]:
-    """Open the partial folder for ``out``: a new folder, or the folder left by an interrupted run of the same job.
+    """Open the folder ``OUT.partial``: a new folder, or the folder left by an interrupted generation of the same job.
 
     Raises ``InputError`` if ``out`` exists, if the folder belongs to another job, or if another process uses it.
     """
@@ -215,5 +215,5 @@ def _claim(folder: Path, job: Record) -> None:
 
 
 def discard(out: Path) -> None:
-    """Remove the partial folder of a generation that cannot produce a benchmark."""
+    """Remove the folder ``OUT.partial`` of a generation that cannot produce a benchmark."""
     shutil.rmtree(_partial_folder(out))

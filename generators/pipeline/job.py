@@ -170,9 +170,10 @@ class Original:
 
     @classmethod
     def of(cls, bench: Benchmark) -> Original:
-        """Return the facts about a benchmark.
+        """Return the facts about ``bench`` that are needed to make fresh items for its cases.
 
-        Raises ``InputError`` for a benchmark without its key, and for a benchmark without questions on outlines.
+        Raises ``InputError`` if ``bench`` lacks its key. Also raises it if ``bench`` has no question on an outline,
+        because another seed would then change nothing.
         """
         _, cases = bench.key("freshen")
         findings = {item.case_id: item.finding for item in bench.items if item.task == PERCEPTION}

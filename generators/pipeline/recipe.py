@@ -143,8 +143,8 @@ class PlacesRecipe:
     ``absent_per_present``: number of cases without the finding for each case with the finding. ``diffuse``: findings
     for which no box is asked. ``diffuse_in_both_lungs``: findings for which no box is asked if the mask lies in both
     lungs.
-    ``heart``: findings of the heart; only they have questions on the heart's width, and no headline figure includes
-    their questions.
+    ``heart``: findings of the heart. Only these findings get questions on the heart's width. No question on these
+    findings counts in a headline.
     """
 
     name: str

@@ -98,7 +98,7 @@ class Survey:
     lungs_predicted: bool = False
 
     def to_record(self) -> Record:
-        """Return the JSON form, which is stored in the partial folder."""
+        """Return the JSON form, which is stored in the folder ``OUT.partial`` of an unfinished generation."""
         record: Record = codec.encode(self)
         return record
 

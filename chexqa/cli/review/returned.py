@@ -176,7 +176,7 @@ def _write_run(done: Imported, folder: Path) -> None:
 
 
 def page_options(folder: Path) -> str:
-    """Return the option for ``review open`` to write pages like the export's; empty if the export wrote only sheets."""
+    """Return the option that makes ``review open`` write pages as the export did; empty for an export without pages."""
     from chexqa.review.columns import PAGES
 
     if not (folder / PAGES).is_dir():

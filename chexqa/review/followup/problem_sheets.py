@@ -1,9 +1,9 @@
 """Sheets with the rows that an import could not read, for reviewers to correct.
 
-For each exported sheet with unreadable rows, one sheet of problems is written. The sheets of one import are in one
-folder: ``problems/round-1`` in the batch's folder for the first import with problems, ``problems/round-2`` for the
-second, and so on, so that rounds of different reviews stay apart. A folder is never overwritten, because a reviewer may
-be filling in its sheets.
+For each exported sheet with unreadable rows, one sheet of problems is written. The sheets of the first import with
+problems are in ``problems/round-1``, those of the second in ``problems/round-2``, and so on. ``problems`` lies in the
+batch's folder, so that rounds of different reviews stay apart. The folder of a round is never overwritten, because a
+reviewer may be filling in its sheets.
 """
 
 from __future__ import annotations
@@ -177,8 +177,8 @@ def _masks(
     own = [subject for subject in subjects if columns.mask_row_id(subject.case_id) in wanted]
     if len(own) < len(wanted):
         raise InputError(
-            f"{path}: lacks cases of the sheet '{dealt.name}'; give the manifest that the masks were exported from as "
-            "--benchmark."
+            f"{path}: lacks cases of the sheet '{dealt.name}'; with --benchmark, give the manifest from which the "
+            "masks were exported."
         )
     masks = DisputedMasks(tuple(own), work, said={row.row_id: _votes(row) or {} for row in rows})
     for subject in own:

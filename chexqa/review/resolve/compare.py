@@ -94,7 +94,7 @@ class Agreement:
 
 
 def places_of(bench: Benchmark) -> dict[str, SheetPlace]:
-    """Return what each row of the review sheets is about, keyed by row id; rows are about items or masks."""
+    """Return the subject of each row of the review sheets, keyed by row id; the subject is an item or a mask."""
     answers, keys = bench.key("agreement")
     people = clusters(bench.items, keys)
     places = {}
@@ -108,7 +108,7 @@ def places_of(bench: Benchmark) -> dict[str, SheetPlace]:
 
 
 def places_of_masks(cases: Iterable[Case]) -> dict[str, SheetPlace]:
-    """Return what each row of a sheet on masks is about, keyed by row id."""
+    """Return the subject of each row of a mask sheet (finding and patient), keyed by row id."""
     return {
         mask_row_id(case.case_id): SheetPlace(
             MASK, case.finding, cluster_id(case.patient_id, case.study_id, str(case.image)), None

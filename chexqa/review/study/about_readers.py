@@ -102,8 +102,9 @@ def not_said(said: Said, batch: str, readers: Iterable[str]) -> dict[str, list[s
 
 
 def figures(bench: Benchmark, verdicts: Iterable[Verdict], said: Said) -> list[ReaderFigures]:
-    """Return the numbers of a study: first of all readers together, then of each reader; an empty list without answers.
+    """Return the numbers of a study: those of all readers together, then those of each reader.
 
+    The list is empty if there are no answers.
     ``said`` has what the readers said about themselves, as :func:`read_about` returns it.
     """
     rows = [verdict for verdict in verdicts if verdict.kind in ("readers", "repeat", "training")]
