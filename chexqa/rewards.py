@@ -49,7 +49,9 @@ class Rewards:
           possible answer gives 0.
         """
         if scoring not in SCORINGS:
-            raise InputError(f"scoring '{scoring}' is unknown{suggest(scoring, SCORINGS)}; give a known scoring.")
+            raise InputError(
+                f"scoring '{scoring}' is unknown{suggest(scoring, SCORINGS)}; give one of {', '.join(SCORINGS)}."
+            )
         loaded = bench if isinstance(bench, Benchmark) else benchmarks.load(Path(bench))
         if not allow_test:
             _refuse(loaded)

@@ -77,8 +77,8 @@ def place_wordings(language: str) -> Record:
     path = Path(str(resources.files(__name__).joinpath("places", f"{language}.yaml")))
     if not path.is_file():
         raise InputError(
-            f"chexqa has no questions that ask for a point or box in the language '{language}'; leave out the recipe "
-            "'places'."
+            f"chexqa's questions that ask for a point or box do not exist in the language '{language}'; leave out the "
+            "recipe 'places'."
         )
     return read_yaml(path, "place_texts")
 
@@ -86,9 +86,8 @@ def place_wordings(language: str) -> Record:
 def reworded(conversation: Record, texts: Record, where: str) -> Record:
     """Return a copy of ``conversation`` in which each text of ``texts`` replaces the text of the same name.
 
-    Raises ``InputError`` for a name that ``conversation`` lacks, and for a missing placeholder. ``where`` begins the
-    message, such as ``en.yaml, field 'prompts.reason``; the message adds the text's name and the closing quotation
-    mark.
+    Raises ``InputError`` for a name that ``conversation`` lacks, and for a missing placeholder. The error text begins
+    with ``where``, such as ``en.yaml, field 'prompts.reason``; the text's name and the closing quotation mark follow.
     """
     for name in texts:
         if not isinstance(conversation.get(name), str):
@@ -114,8 +113,8 @@ def share_words(bank: Record, share: float) -> str:
 def check_conversation(texts: Record, where: str) -> None:
     """Raise ``InputError`` if a placeholder in ``texts`` is missing or unknown.
 
-    ``texts`` are the texts around the questions, from a bank or a benchmark. ``where``, the beginning of the message,
-    is as in :func:`reworded`.
+    ``texts`` are the texts around the questions, from a bank or a benchmark. The error text begins with ``where``, as
+    in :func:`reworded`.
     """
     for role, text in texts["pictures"].items():
         check_braces(text, {"n"}, set(), f"{where}.pictures.{role}'")

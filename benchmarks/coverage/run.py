@@ -202,7 +202,10 @@ def few_lost(items: int, whole: bool = False) -> FewDiffer:
 
 def few_lost_in_one_finding(random: np.random.Generator, draws: int, patients: int, few: float
                             ) -> tuple[Estimates, float]:  # fmt: skip
-    """Simulate two models that differ in one of seven findings: the smallest, with ten patients or a 31st of all."""
+    """Simulate two models that differ only in the smallest of seven findings, on average in ``few`` answers.
+
+    This finding has a 31st of all patients, but at least ten.
+    """
     small = max(10, patients // 31)
     sizes = [small, *[(patients - small) // 6] * 6]
     right = [(random.random((draws, size)) < 0.8).astype(float) for size in sizes]
@@ -278,10 +281,9 @@ LATENT = (0.0, 0.4, 0.8)
 
 
 def one_by_one(draws: int) -> dict[str, list[str]]:
-    """Return the lines of the table of coverage for correlations, keyed by the table's title.
+    """Return the lines of the table on how often intervals of a correlation contain the true value, keyed by its title.
 
-    The table shows how often an interval contains the true value. Each simulated study is computed separately, so this
-    table takes longer than the others.
+    Each simulated study is computed separately, so this table takes longer than the others.
     """
 
     def cell(draw: Callable[[np.random.Generator], tuple[float, float, float]]) -> str:

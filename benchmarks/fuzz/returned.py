@@ -11,7 +11,7 @@ from chexqa.review.page.answers import page_data
 
 
 def save_page(folder: Path, name: str) -> None:
-    """Write the file that a review page saves after every row was rejected."""
+    """Write the file that a review page saves when all of its rows have been rejected."""
     data = page_data(folder / "pages" / name)
     cells = {columns.VERDICT: "reject", columns.REASON: "other", columns.COMMENT: "looked at"}
     change = {"id": "tab-1", "at": "2026-03-01T10:00:00Z", "cells": cells}

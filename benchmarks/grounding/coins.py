@@ -40,7 +40,7 @@ def halved(patients: int) -> list[str]:
 
 
 def few(patients: int) -> list[str]:
-    """Return each patient's finding; every finding has two patients, or three if their number is odd."""
+    """Return each patient's finding. Every finding has two patients; if ``patients`` is odd, the last one has three."""
     return [f"finding {min(number // 2, patients // 2 - 1)}" for number in range(patients)]
 
 

@@ -166,9 +166,10 @@ def bands(image: Gray) -> list[npt.NDArray[np.float32]]:
 def of_patch(
     image: Gray, own: list[npt.NDArray[np.float32]], patch: Mask, reach: int, seen: Mask | None = None
 ) -> Numbers:
-    """Return statistics of a patch and of the rim of ``reach`` px around it; they contain no position and no shape.
+    """Return statistics of the pixels in a patch and in a rim around the patch, ``reach`` px wide.
 
-    Only pixels in ``seen`` count. ``own`` has the picture's :func:`bands`.
+    The statistics do not tell the patch's position and shape. ``own`` has the :func:`bands` of ``image``. Only pixels
+    in ``seen`` count.
     """
     edge = cv2.morphologyEx(patch.astype(np.uint8), cv2.MORPH_GRADIENT, np.ones((5, 5), np.uint8)).astype(bool)
     core, rim, edge = (one if seen is None else one & seen for one in (patch, grown(patch, reach) & ~patch, edge))

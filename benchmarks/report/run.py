@@ -43,7 +43,9 @@ def read_log_seconds(run: Run) -> float:
 
 
 def loop_seconds(grades: pd.DataFrame) -> float:
-    """Time a few bootstrap replicates of levels and kinds in a loop; return the seconds that 2,000 would take."""
+    """Time a loop over a few bootstrap replicates of the scores of all levels and kinds; return the seconds that 2,000
+    replicates would take.
+    """
     compared = grades[grades["level"].isin(LEVELS) & (grades["finding"] != levels_and_stages.NOT_COMPARED)]
     patients = dict(iter(compared.groupby("patient_id")))
     names = np.array(list(patients))

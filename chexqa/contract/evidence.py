@@ -162,13 +162,13 @@ def _small(edits: Sequence[Edit]) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class OutlineEvidence(Evidence):
-    """Evidence on the shown outline: its overlap with the approved outline, and its edits (errors)."""
+    """Evidence on the shown outline: the overlap (IoU) of its mask with the optimal mask, and its edits (errors)."""
 
     iou: float
     edits: Sequence[Edit]
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
-        """Return the shown outline's overlap with the approved outline, and its errors, as text."""
+        """Return the shown outline's overlap with the outline of the optimal mask, and its errors, as text."""
         errors = [edit.words() for edit in self.edits if edit.true]
         if not errors:
             return "the outline shown is the approved outline"

@@ -85,7 +85,10 @@ class Multi(Form):
     takes_several = True
 
     def chance(self, options: int, right: int = 1) -> float:
-        """Return one divided by the number of possible answers: all sets of options without the last one ("none")."""
+        """Return one divided by the number of possible answers; ``right`` makes no difference.
+
+        An answer is any set of the options before the last. The empty set is the answer "none", the last option.
+        """
         return float(2.0 ** -(options - 1))
 
     def credit(self, key: Sequence[int], said: Collection[int]) -> float:

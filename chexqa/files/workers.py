@@ -51,8 +51,8 @@ class Background:
         """Begin the tasks, and return an iterator of ``function(task)`` in the order of the tasks.
 
         A result must depend on nothing but its task. While this process waits for a result, it computes other results
-        itself, including those of workers that died. If ``workers`` is 1, two threads of this process compute all
-        results; they start when the first result is requested.
+        itself, including those of workers that died. If ``workers`` is 1, no process is started: this process computes
+        all results in two threads, which start when the first result is requested.
         """
         if self._workers == 1:
             return _by_threads(function, tasks)

@@ -78,7 +78,8 @@ def read_release(folder: Path) -> dict[str, Record]:
         where = f"{path}, {key_id}"
         if layout.split_key(key_id) is None:
             raise InputError(
-                f"{where}: the name of an entry must be <finding>_<pair id>, with one of chexqa's findings; correct it."
+                f"{where}: the entry's name must be <finding>_<pair id>, where <finding> is one of chexqa's findings; "
+                "rename the entry."
             )
         check(entry, "chexpercept_case", where)
         if entry["detection_qa"]["answer_index"] == 1 and not entry.get("contour_qa"):
@@ -244,7 +245,7 @@ class _Case:
             images = [self._picture("option", f"{folder}/{option['relative_path']}").image for option in given]
         colors = [option["color"] if kind in REVISIONS and "color" in option else None for option in given]
         if colors[-1] not in (None, layout.NO_POINT):
-            raise InputError(f"the last option of the {kind} question is a point, but must be '{layout.NO_POINT}'.")
+            raise InputError(f"the last option of the {kind} question is a point; add '{layout.NO_POINT}' as the last.")
         return [
             Option(number, text, image, color if color in POINT_COLORS else None)
             for number, (text, image, color) in enumerate(zip(texts, images, colors, strict=True), start=1)

@@ -111,7 +111,7 @@ def read_cases(path: Path) -> list[tuple[str, ...]]:
     """Read a file that lists cases; return for each case a tuple of its ids.
 
     The file has one id per line, or is JSON Lines with the fields ``case_id`` and, optionally, ``source_case_id`` (two
-    ids of one case). The file ``mask_review.jsonl`` of a new version is one example.
+    ids of one case). The file ``mask_review.jsonl``, which a benchmark's new version contains, is such a file.
     """
     found: list[tuple[str, ...]] = []
     for number, line in enumerate(read_text(path).splitlines(), start=1):

@@ -160,6 +160,6 @@ def parse_place(item: Item, text: str, size: Size) -> parser_places.Place:
 
 
 def no_place(found: parser_places.Place, item: Item, size: Size) -> str:
-    """Return the end of a sentence on a cell's text: why the text is not a place, and how to type a place."""
+    """Return the end of a sentence on a reviewer's entry: why the entry is not a place, and how to type a place."""
     why = f": {_NO_PLACE[found.problem]}" if found.problem else ""
     return f"is not a place{why}; give {place_words(item, size)}"

@@ -219,11 +219,14 @@ def _table_records(
     unknown = [name for name in rows.columns if name not in _COLUMNS]
     if "" in unknown:
         raise InputError(
-            f"{table}: column {rows.columns.index('') + 1} has no name; remove the column (pandas writes none with "
-            "index=False), or name it."
+            f"{table}: column {rows.columns.index('') + 1} has no name; name the column, or remove it (in pandas, "
+            "write the table with index=False)."
         )
     if unknown:
-        raise InputError(f"{table}: there is no column '{unknown[0]}'; known columns are {', '.join(_COLUMNS)}.")
+        raise InputError(
+            f"{table}: the column '{unknown[0]}' is unknown; remove it or rename it (known columns: "
+            f"{', '.join(_COLUMNS)})."
+        )
     for line, _, row in rows.rows():
         where = f"{table}, line {line}"
         if not row["image"]:

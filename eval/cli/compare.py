@@ -45,7 +45,7 @@ _PATH = click.Path(path_type=Path)
               "fresh seed ('chexqa freshen') of the benchmark of RUN_A. With --fresh, the default of --margin is "
               f"{100 * FRESH_MARGIN:g}.")  # fmt: skip
 @click.option("--models", "names", metavar="A,B",
-              help="Compare model A of RUN_A with model B of RUN_B (default: RUN_A).")  # fmt: skip
+              help="Compare model A of RUN_A with model B of RUN_B (of RUN_A if RUN_B is not given).")  # fmt: skip
 @click.option("--benchmark", "folders", metavar="DIR", multiple=True, type=_PATH,
               help="Folder of RUN_A's benchmark, if this folder moved; give the option again for RUN_B.")  # fmt: skip
 @click.option("--reread", is_flag=True, help="Read the stored replies of both runs again with today's parser.")

@@ -258,8 +258,8 @@ def _apart(found: list[Resolution]) -> str:
               help="Correlation of the difference between the models on one item with their difference on another item "
                    "of the same patient.")  # fmt: skip
 @click.option("--tests", default=1, show_default=True, type=click.IntRange(1, 1_000_000), metavar="K",
-              help="Number of tests that Holm's correction covers. 14 models need 368 tests: on each of 4 scores, "
-                   "91 of two models and 1 of medical against general models.")  # fmt: skip
+              help="Number of tests that Holm's correction covers. 14 models need 368 tests: for each of 4 scores, "
+                   "one for each of the 91 pairs of models, and one of medical against general models.")  # fmt: skip
 @click.option("--models", "names", metavar="A,B|all", shell_complete=completion.models,
               help="Also show the price of asking these models.")  # fmt: skip
 @other_model

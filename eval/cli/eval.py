@@ -135,7 +135,7 @@ _NO_KEY = "Or ask the baselines, which need neither key nor server: --models bas
 @click.option("--dry-run", "dry", type=_PATH, metavar="DIR",
               help="Write the first conversations of each model as files into DIR and send nothing.")  # fmt: skip
 @click.option("--allow-remote-credentialed", is_flag=True,
-              help="Allow pictures from data sets with credentialed access to be sent to providers.")  # fmt: skip
+              help="Allow sending pictures to providers even if the data set has credentialed access.")  # fmt: skip
 @click.option("--seed", default=0, show_default=True, help="Seed for baseline/chance and for the examples of --shots.")
 @click.option("--json", "as_json", is_flag=True, help="Print each model's states, cost and tokens as JSON.")
 def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, **given: Any) -> None:
@@ -230,7 +230,7 @@ def ask(bench: Benchmark, chosen: list[Model], folder: Path, given: dict[str, An
 def _ask_live(order: RunConfig) -> list[ModelProgress]:
     for wording, why in unequal(order.benchmark).items() if WORDING in order.stress else ():
         about = f"wording {wording.letter} of {wording.kind}"
-        messages().print(f"{about} is left out: a review found another meaning than the bank's wording has ({why})")
+        messages().print(f"{about} is left out: a review found that it asks something else than the bank ({why})")
     # A callable may print; its output must not mix with the result of this command.
     apart = redirect_stdout(sys.stderr) if any(model.python for model in order.models) else nullcontext()
     with apart, live_progress.shown(messages()) as watch:

@@ -119,7 +119,7 @@ def makers(plugins: tuple[str, ...]) -> None:
               help="A CSV of thresholds that were tuned elsewhere (columns finding, threshold).")  # fmt: skip
 @click.option("--allow-partial", is_flag=True, help="Also score a model that lacks some maps, on those that it has.")
 @click.option("--workers", type=click.IntRange(1, 256), default=2, show_default=True,
-              help="Number of processes. Only a grading of 1,000 maps or more uses a second one.")  # fmt: skip
+              help="Number of processes; with fewer than 1,000 maps, only one is used.")  # fmt: skip
 @click.option("-o", "--out", "output", required=True, metavar="DIR", type=_PATH, help="Folder for the tables.")
 def grade(
     maps: tuple[Path, ...],

@@ -1,4 +1,4 @@
-"""Graded answers with an estimate of their confidence: as stated, from the agreement of repeats, or from tokens."""
+"""Graded answers with their confidence, from three sources: the reply, the agreement of repeats, or the tokens."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ _READ = (
 
 
 def answers_with_confidence(study: ScoredSample) -> pl.DataFrame:
-    """Return the answers that have an estimate of confidence, with a row for each estimate.
+    """Return a row for each answer and each source of its confidence that the model was asked for.
 
-    Columns: ``model, protocol, estimate, level, item_id, cluster`` (index of the patient), ``correct``, ``confidence``
-    (0 to 1, null if there is none), ``statement`` (a state of ``chexqa.eval.prompts.parser_confidence``), and the
-    weight of a row. An item that was asked several times can have several rows for an estimate; their weights sum to 1.
+    Columns: ``model, protocol, estimate`` (the source: ``stated``, ``repeats`` or ``logprob``), ``level, item_id``,
+    ``cluster`` (index of the patient), ``correct``, ``confidence`` (0 to 1, null if the source has none), ``statement``
+    (a state of ``chexqa.eval.prompts.parser_confidence``), and the weight of a row. An item that was asked several
+    times can have several rows for one source; their weights sum to 1.
     """
     rows = with_clusters(study.graded.grades.select(_READ))[0].drop("patient_id", "study_id", "picture")
     rows = rows.join(study.rows.select(*WHO, "item_id").unique(), on=[*WHO, "item_id"], how="semi")

@@ -1,5 +1,5 @@
-"""Tables of confidences: measures for each model, protocol, estimate and level, and the points of the reliability
-and coverage curves.
+"""Tables of confidences: measures for each model, protocol, source of confidence and level, and the points of the
+reliability and coverage curves.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ CURVE: dict[str, Any] = {
 def confidences(study: ScoredSample) -> dict[str, pl.DataFrame]:
     """Return three tables, keyed by name.
 
-    - ``confidence``: a row (:data:`SUMMARY`) for each model, protocol, estimate and level, and for all levels
-      together.
+    - ``confidence``: a row (:data:`SUMMARY`) for each model, protocol, source of confidence (column ``estimate``) and
+      level, and for all levels together.
     - ``confidence_bins``: a row (:data:`BIN`) for each bin of confidence that has answers.
     - ``confidence_curve``: a row (:data:`CURVE`) for each distinct confidence: the share of answers with at least this
       confidence, and the share of these answers that is wrong.
@@ -130,9 +130,7 @@ def _each(
 
 
 def in_order(table: pl.DataFrame) -> pl.DataFrame:
-    """Return the table sorted by model, by estimate of confidence as in ``ESTIMATES``, and by level as in
-    :data:`_ORDER`.
-    """
+    """Return the table sorted by model, source of confidence (as in ``ESTIMATES``) and level (as in :data:`_ORDER`)."""
     names = {"estimate": ESTIMATES, "level": _ORDER}
     places = [pl.col(column).replace_strict({name: number for number, name in enumerate(order)}, default=len(order))
               for column, order in names.items() if column in table.columns]  # fmt: skip

@@ -24,7 +24,7 @@ from chexqa.eval.design.weights import NOT_COMPARED, ON, Asked, Weights, by_pati
 from chexqa.files.errors import InputError
 from chexqa.files.seeds import stream
 
-# Largest numbers of simulated runs, of patients in a run, and of values drawn for all runs together.
+# Largest numbers of simulated studies, of patients in a study, and of values drawn for all studies together.
 RUNS, MOST_RUN, DRAWN = 200, 20_000, 1_600_000
 Floats = npt.NDArray[np.floating]
 
@@ -65,9 +65,9 @@ class Resolution(NamedTuple):
       has the same proportions, so it also has patients that do not count in the score.
     - ``alike``: the number of patients of a whole study that shows two equal models to differ by less than
       ``difference`` (90 % interval), with a probability of 80 %.
-    - ``sequential``: the median number of patients until a confidence sequence decides, in simulated runs; None if at
-      most half of the runs decide.
-    - ``within``: the share of the simulated runs that decide before they have used all patients of the study, or
+    - ``sequential``: the median number of patients until a confidence sequence decides, in simulated studies; None if
+      at most half of them decide.
+    - ``within``: the share of the simulated studies that decide before they have used all patients of the study, or
       :data:`MOST_RUN` patients if the study has more.
 
     ``sequential`` and ``within`` are None for the score of a single kind of question. On a score whose items no model
@@ -89,7 +89,7 @@ class Resolution(NamedTuple):
 
     @property
     def shows(self) -> bool:
-        """Return True if the smallest difference that the study detects is possible between two models."""
+        """Return True if two models can differ as much as ``detectable``, the smallest difference that is detected."""
         return self.detectable is not None and self.detectable <= self.largest
 
     @property
@@ -186,10 +186,11 @@ def standard_error(people: Iterable[Weights], assumed: Assumptions) -> float:
 def until_decided(
     people: Sequence[Weights], difference: float, assumed: Assumptions, count: int
 ) -> tuple[int | None, float]:
-    """Return the median number of patients until a confidence sequence decides, and the share of runs that decide.
+    """Return the median number of patients until a confidence sequence decides, and the share of simulated studies in
+    which it decides.
 
-    Up to :data:`RUNS` runs are simulated. Each run has ``count`` patients (at most :data:`MOST_RUN`), drawn from
-    ``people``. The median is None if at least half of the runs end without a decision.
+    Up to :data:`RUNS` studies are simulated. Each has ``count`` patients (at most :data:`MOST_RUN`), drawn from
+    ``people``. The median is None if at least half of the studies end without a decision.
     """
     size = min(count, MOST_RUN)
     runs = max(50, min(RUNS, DRAWN // size))

@@ -1,5 +1,5 @@
-"""Answers that change to the key of an altered picture, and answers that change when the same picture is asked
-again.
+"""Answers that become the altered item's key when the altered picture is shown, and answers that change when the
+same item is asked again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _ITEM = (*WHO, "rotation", "item_id")
 
 
 def followed(sample: Sample, pairs: pl.DataFrame, condition: str) -> tuple[pl.DataFrame, Estimates]:
-    """Return the share of right answers that change to the altered picture's key.
+    """Return the share of right answers that become the altered item's key when the altered picture is shown.
 
     ``condition`` is ``partial`` (a part of the lesion is filled) or ``mirror``.
     """
@@ -23,7 +23,8 @@ def followed(sample: Sample, pairs: pl.DataFrame, condition: str) -> tuple[pl.Da
 
 
 def side_followed(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return how often a correct answer to a comparison item changes to the key of the mirrored picture.
+    """Return how often a right answer to a comparison item becomes the mirrored item's key when the mirrored picture is
+    shown.
 
     The key of these comparisons is one of the two sides, so a model that picks a side at random has 50 %.
     """

@@ -52,7 +52,7 @@ class NetGrounding:
     """Net grounding (``target`` minus ``irrelevant``) of each model: the mean over findings with enough patients, and
     the value of each finding.
 
-    ``keys`` has a row (model, protocol) for each score in ``macro``. ``cells`` has a row (model, protocol, finding) for
+    ``keys`` names the model and protocol of each score in ``macro``. ``cells`` names the model, protocol and finding of
     each score in ``by_finding``. ``target`` has, for each finding, the share of answers that change when the lesion is
     filled in, and ``irrelevant`` the share that change when lung elsewhere is filled in. ``right_and_grounded`` has,
     for each row of ``keys``, the mean over findings of the share of answers that are right and change only when the

@@ -83,8 +83,8 @@ def published_class(
     """Return the class that the published code gives a model; None if a number is missing.
 
     The class follows from three shares: CGR (:func:`cgr`), UAR (:func:`uar`) and IS (:func:`stability`). ``answers`` is
-    the number of :func:`cgr_answers`. A model uses the picture only if the bootstrap interval of CGR lies above 0. This
-    holds if nearly every bootstrap sample has an answer that changed when the lesion was filled.
+    the number of answers behind CGR (:func:`cgr_answers`). A model uses the picture only if more than 97.5 % of the
+    bootstrap samples of these answers contain a changed one, so that the bootstrap interval of CGR lies above 0.
 
     >>> published_class(0.0, 50, 1.0, 1.0), published_class(0.4, 50, 0.9, 0.95), published_class(0.5, 50, 0.6, 0.5)
     ('ignores the picture', 'uses the picture', 'unstable')

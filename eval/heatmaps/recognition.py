@@ -82,8 +82,8 @@ def summarise(scores: pl.DataFrame) -> pl.DataFrame:
     """Return a table with the recognition of each finding by each model, and the mean over findings.
 
     Columns: ``model``, ``finding``, ``present_cases``, ``absent_cases``, and each of :data:`MEASURES` with its interval
-    (``_low``, ``_high``). A finding has no values if it lacks cases with or cases without it. A measure that needs a
-    threshold has no value if no threshold can be chosen on other patients (see :func:`judged`).
+    (``_low``, ``_high``). A finding has values only if it is present in some of its cases and absent in others. A
+    measure that needs a threshold has no value if no threshold can be chosen on other patients (see :func:`judged`).
     """
     kept = clustered(scores)
     patients = kept["cluster"].n_unique()

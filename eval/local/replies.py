@@ -33,7 +33,7 @@ class ModelReply:
 
 
 class PromptTooLongError(Exception):
-    """Error that a callable raises for a conversation too long for its model; the turn's state becomes ``overflow``."""
+    """Error that a callable raises if a prompt is too long for its model; the turn then gets the state ``overflow``."""
 
 
 class CallError(Exception):

@@ -1,7 +1,8 @@
 """Maps of classifiers: Grad-CAM of the output for a finding, in a DenseNet or ResNet, as in CheXlocalize.
 
-The folder has ``map_model.json`` (``image``, ``labels``) and the state dict of a torchvision network. torchxrayvision's
-DenseNet has the same keys; its pictures have one channel with values from -1024 to 1024.
+A classifier's folder has ``map_model.json`` (fields ``image``, ``labels``) and the state dict of a torchvision network.
+The state dict of torchxrayvision's DenseNet names its tensors like that of torchvision's DenseNet. Its pictures have
+one channel with values from -1024 to 1024.
 """
 
 from __future__ import annotations

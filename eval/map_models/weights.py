@@ -116,7 +116,7 @@ def read_state(folder: Path) -> dict[str, Any]:
 
 
 def load_state(model: Any, state: Mapping[str, Any], where: Path) -> None:
-    """Load a state dict into a model; raise ``InputError`` if a key is missing or unknown, or a shape does not fit."""
+    """Load a state dict into a model; raise ``InputError`` if a tensor is missing or unknown, or does not fit."""
     try:
         found = model.load_state_dict(dict(state), strict=False)
     except RuntimeError as error:

@@ -77,8 +77,10 @@ def of_weights(model_id: str, registered: Mapping[str, Model], devices: Iterable
 
 
 def unregistered(model_id: str, api_base: str | None, registered: Mapping[str, Model]) -> Model:
-    """Return the model that ``--model-id`` names: weights run here by transformers, or the model that
-    :func:`registry.adhoc` returns.
+    """Return the model that ``--model-id`` names.
+
+    If the id names open weights, transformers runs them in this process. Any other id names a model on a server
+    (:func:`registry.adhoc`).
     """
     if not is_weights(model_id):
         return registry.adhoc(model_id, api_base)

@@ -1,4 +1,4 @@
-"""The place that several readers have in common."""
+"""The consensus of several readers' places: medians of coordinates, or the areas that most readers marked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chexqa.eval.places.coordinate_systems import BOXES, Shape, Size
 
 
 def common_place(form: str, places: Sequence[Sequence[Shape]], size: Size) -> tuple[Shape, ...] | None:
-    """Return the place that the readers' places have in common, in pixels of a picture of ``size``.
+    """Return the consensus of the readers' places, in pixels of a picture of ``size``.
 
     If each reader gives one point, one box or one width (its two ends, from left to right), each coordinate is the
     median of the readers' coordinates. If ``form`` allows several boxes or asks for outlines, the result is the areas

@@ -19,14 +19,17 @@ PlaceScores = dict[tuple[str, Shapes], PlaceScore]
 
 
 def place_scores(benchmark: Benchmark, runs: Iterable[Run]) -> PlaceScores:
-    """Return the scores of all places in the runs, keyed by item id and shapes, for items whose key is a place."""
+    """Return the score of each place that the runs' answers give, keyed by item id and the shapes of the answer.
+
+    Answers to items whose key is not a place are left out.
+    """
     return scores_of(benchmark, ((turn.item_id, turn.place) for run in runs for turn in run.turns if turn.place))
 
 
 def scores_of(benchmark: Benchmark, given: Iterable[tuple[str, Shapes]]) -> PlaceScores:
-    """Return the scores of places given as pairs of item id and shapes, for items whose key is a place.
+    """Return the score of each answer ``given``, a pair of item id and shapes; the pair is the key of its score.
 
-    The masks of a case are decoded once for all answers.
+    Answers to items whose key is not a place are left out. The masks of a case are decoded once for all answers.
     """
     if not any(kind.form.is_place for kind in benchmark.kinds.values()):
         return {}

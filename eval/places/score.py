@@ -27,8 +27,8 @@ class PlaceScore:
     ``iou`` compares a box with the finding's box, and an outline with the mask.
     ``dice`` compares an outline with the mask.
     ``distance`` is the mean distance between the borders of outline and mask, in pixels.
-    ``precision`` and ``recall`` are the shares of the answered boxes and of the key's boxes that are matched; boxes are
-    matched one to one where their IoU is at least 0.3.
+    ``precision`` is the share of the answered boxes that are matched, and ``recall`` the share of the key's boxes that
+    are matched. Boxes are matched one to one where their IoU is at least 0.3.
     ``f1_10``, ``f1_30`` and ``f1_50`` are F1 at an IoU of 0.1, 0.3 and 0.5.
     ``error`` is the answered cardiothoracic ratio minus the true one.
     """

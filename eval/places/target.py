@@ -125,9 +125,9 @@ def target_of(measures: Mapping[str, Any], where: str) -> Target | None:
 
 
 def make_target(masks: Mapping[str, Mask]) -> Target:
-    """Return the right place made from masks, which are keyed by name.
+    """Return the target, the correct place of a finding, computed from masks.
 
-    The names are ``lesion`` and, if known, ``right_lung``, ``left_lung``, ``heart``.
+    ``masks`` has the mask ``lesion`` and, if known, ``right_lung``, ``left_lung`` and ``heart``.
     """
     sides = [masks[name] for name in ("right_lung", "left_lung") if name in masks]
     lungs = np.logical_or.reduce(sides) if sides else None

@@ -77,11 +77,11 @@ _BEFORE = {
 
 
 class Place(NamedTuple):
-    """The place that was read from a reply: the option number (1 place, 2 nowhere), and shapes in pixels (empty for
-    "nowhere").
+    """The place that was read from a reply.
 
-    ``parsed`` and ``shapes`` are None if no place can be read. ``problem`` is a member of :data:`PROBLEMS` if the reply
-    has coordinates that cannot be used; otherwise it is None.
+    ``parsed`` has the option number: 1 for a place, 2 for "nowhere". ``shapes`` has the shapes in pixels; it is empty
+    for "nowhere". Both fields are None if no place can be read. ``problem`` is a member of :data:`PROBLEMS` if the
+    reply has coordinates that cannot be used; otherwise it is None.
     """
 
     parsed: tuple[int, ...] | None

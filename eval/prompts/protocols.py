@@ -146,7 +146,7 @@ def question(
     ``before`` is the number of pictures announced earlier in the conversation. ``first`` has the lines at the beginning
     of the message. ``ask`` is the last line, which says how to answer; by default it is the wording for the answer
     form. ``series`` is a prefix for the numbers of pictures, such as "E1." for the pictures of the first example.
-    Adjacent texts are always joined, because servers join them in different ways. A ``blind`` message has the same
+    Adjacent texts are joined here, because servers would join them in different ways. A ``blind`` message has the same
     words; only the pictures are missing.
     """
     parts: list[str | Picture] = []

@@ -134,9 +134,9 @@ def _sized(path: FilePath, key: CaseKey) -> Mask:
     if first is not None and tuple(first["size"]) != mask.shape:
         height, width = first["size"]
         raise InputError(
-            f"{path}: the mask's proportions differ from the radiograph's (resized, the mask has {mask.shape[1]} x "
-            f"{mask.shape[0]} px and the radiograph {width} x {height} px); give the mask in the radiograph's "
-            "original size."
+            f"{path}: the mask's proportions differ from the radiograph's (resized to the same longer side, the "
+            f"mask has {mask.shape[1]} x {mask.shape[0]} px, the radiograph {width} x {height} px); give the mask in "
+            "the radiograph's original size."
         )
     return mask
 
@@ -159,7 +159,7 @@ class Verdict(NamedTuple):
     - ``back``: False for an item of the benchmark, answered by the second mask; True for an item made from the second
       mask and answered by the first.
     - ``right``: True if this answer is right; None if two pictures fit the mask about equally well (a tie).
-    - ``own``: the key of the benchmark's item of the same kind and case.
+    - ``own``: the benchmark's own key for this kind and case.
     """
 
     kind: str
@@ -213,8 +213,8 @@ def _of_benchmark(benchmark: Benchmark, recipes: Iterable[Recipe]) -> tuple[Perc
     for recipe in recipes:
         if record_hash(recipe.to_record()) not in known:
             raise InputError(
-                f"{benchmark.folder}: this benchmark was not made with the recipe '{recipe.name}'; give the "
-                "recipes that it was made with."
+                f"{benchmark.folder}: this benchmark was not made with the recipe '{recipe.name}'; give its "
+                "recipes to 'chexqa second-reader', each with --recipe FILE."
             )
         if isinstance(recipe, PerceptionRecipe):
             perception = recipe

@@ -56,7 +56,7 @@ class Answers(NamedTuple):
 
 
 class Powered(NamedTuple):
-    """Estimate, with its 95 % interval, of the accuracy that a model would have with the reviewers' answers as the key.
+    """An estimate of the accuracy that a model would have if the reviewers' answers were the key, with a 95 % interval.
 
     ``factor`` is F, the weight of "right by the key" in the formula of this module.
     """

@@ -21,7 +21,7 @@ _WIDTH, _BOX, _GAP, _LINE, _LEFT, _RIGHT = 900, 420, 28, 17, 20, 480
 
 
 class Step(NamedTuple):
-    """A step of the flow: ``lines`` describe the cases that remain, and ``out`` the cases left out before this step."""
+    """A step of the flow: ``lines`` describe the cases that remain, ``out`` those left out after the previous step."""
 
     lines: tuple[str, ...]
     out: tuple[str, ...] = ()

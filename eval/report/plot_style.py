@@ -95,7 +95,7 @@ def percent_axis(axes: Axes, label: str, low: float = 0.0, high: float = 1.0) ->
 
 
 def name_rows(axes: Axes, names: Iterable[str], places: Iterable[float]) -> None:
-    """Write names along the axis; a dollar sign in a name does not start a formula."""
+    """Write each name beside the vertical axis, at its value in ``places``; a dollar sign does not start a formula."""
     axes.set_yticks(list(places), list(names), parse_math=False)
 
 

@@ -159,9 +159,9 @@ def write(
     """Write grades, tables in the given forms and their index into ``folder``; return the paths of the files.
 
     All files are made one by one in a hidden folder, and then moved into place. If making one fails, ``folder`` stays
-    as it was. The first of the ``groups`` is written into ``folder``, each other group into a folder inside it
-    (:attr:`Group.folder`). ``groups`` may also be grades, which are then divided into groups. ``page`` returns further
-    files of a group's report: pairs of the path in the group's folder and the content.
+    as it was. The first of the ``groups`` is written into ``folder``. Every further group is written into its own
+    folder inside ``folder`` (:attr:`Group.folder`). ``groups`` may also be grades, which are then divided into groups.
+    ``page`` returns further files of a group's report: pairs of the path in the group's folder and the content.
 
     Files of an earlier report in the folder are replaced, or removed if the new report does not have them. Raise
     ``InputError`` if a file that would be replaced is not from a report. Without ``overwrite``, raise ``InputError``

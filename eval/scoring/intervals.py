@@ -107,7 +107,7 @@ class Makeup:
     alike_squares: Floats
 
     def sum(self, weights: sparse.csr_matrix, variance: Floats) -> Makeup:
-        """Return the terms of C weighted sums of the scores; ``variance (C,)`` has the variances of these sums."""
+        """Return the makeup of C new scores, which are weighted sums of these; ``variance (C,)``: their variances."""
         down = (abs(weights) - weights) / 2
         least = np.where(_by_row(weights, weights.data < 0) > 0, np.nan, _weighted(weights, self.least, 2))
         return Makeup(
@@ -122,7 +122,7 @@ class Makeup:
         return freedom
 
     def of_shares(self, value: Floats, members: sparse.csr_matrix) -> tuple[Floats, Floats]:
-        """Return the half-widths, downwards and upwards, of Wilson's intervals on the effective numbers of answers."""
+        """Return the half-widths, downwards and upwards, of Wilson's intervals of ``value`` (see the module)."""
         share = np.clip(1 - _ratio(self.best - value, self.scale), 0, 1)
         usual = _ratio(np.maximum(self.variance, self.least), share * (1 - share) * self.scale**2)
         together = _ratio(_row_sums(members, 2), self.scale**2)

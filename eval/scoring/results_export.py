@@ -30,9 +30,9 @@ _STEPS = {**dict.fromkeys(REVISIONS, "contour_revision_qa"), **dict.fromkeys(ATT
 
 
 def export_results(run: Run, benchmark: Benchmark, out: Path) -> list[Path]:
-    """Write each model's results into the new folder ``out``; return the files.
+    """Write each model's results in CheXpercept's format into the new folder ``out``; return the paths of the files.
 
-    Raise ``InputError`` for a run that CheXpercept's evaluation cannot make: a run that asked each item alone or
+    Raise ``InputError`` for a run with settings that CheXpercept does not have: a run that asked each item alone or
     several times, that left out the radiograph, or that used another wording.
     """
     settings = {protocol: setting for setting, protocol in ORACLES.items()}

@@ -92,7 +92,7 @@ class ScoredSample:
     - ``said``: the same rows with answers and keys (``parsed, order, answer``).
     - ``completeness``: one row for each model and protocol, with ``items`` (number of questions to be answered),
       ``unfinished`` (how many of them are unfinished) and ``known`` (True if the model gets scores: it replied at least
-      once, and no question is unfinished or partial scores are allowed).
+      once, and either no question is unfinished or partial scores are allowed).
     - ``sample``: the clusters of all questions that should be asked; every score is computed over these clusters.
     """
 
@@ -152,9 +152,10 @@ def strata(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """Return the rows that count in scores corrected for chance, with the column :data:`STRATUM`.
 
     A corrected score of a kind is the unweighted mean over its strata. A yes/no kind has two strata for each finding:
-    the items whose key is yes, and those whose key is no. Its score is therefore the mean over findings of sensitivity
-    + specificity - 1, which is 0 for every constant answer. Other kinds have one stratum. ``by`` names the columns that
-    form groups; a finding is left out of a group in which all its keys are yes, or all are no.
+    the items whose key is yes, and those whose key is no. With chance 1/2, a stratum scores 2 * (share of right
+    answers) - 1. The score of the kind is therefore the mean over findings of sensitivity + specificity - 1, which is 0
+    for every constant answer. Other kinds have one stratum. ``by`` names the columns that form groups; a finding is
+    left out of a group in which all its keys are yes, or all are no.
     """
     yes = pl.col(YES)
     both = yes.n_unique().over([*by, "kind", "finding"]) == 2

@@ -105,8 +105,10 @@ def exchange_labels(
     apart = np.hstack([right_a - right_b, whole_a - whole_b])
 
     def drops(moved: Floats) -> Floats:
-        """Return the drops of the K shares and of their mean, ``(draws, K + 1)``; ``moved`` has each draw's differences
-        between the sums of sample a and of sample b, ``(draws, 2 K)``.
+        """Return the drops of the K shares and of their mean, ``(draws, K + 1)``.
+
+        ``moved (draws, 2 K)`` has differences (sample a minus sample b): first of the K numbers of right answers, then
+        of the K numbers of all answers.
         """
         first, second = (sums + moved) / 2, (sums - moved) / 2
         with np.errstate(divide="ignore", invalid="ignore"):

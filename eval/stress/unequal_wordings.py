@@ -1,4 +1,4 @@
-"""The review of a benchmark's further wordings of questions: reviewers found that some wordings ask something else.
+"""The review of the other wordings of a benchmark's questions: reviewers find that some of them ask something else.
 
 The file ``wording_review.json`` in the benchmark's folder has a row for each question, wording and reviewer. It does
 not change the benchmark's hash. A row is ignored if its wording has changed since the review.
@@ -22,7 +22,7 @@ UNEQUAL = (FIX, REJECT)
 
 
 class Wording(NamedTuple):
-    """A further wording of a kind of question, identified by its letter."""
+    """Another wording of a kind of question, identified by its letter."""
 
     kind: str
     letter: str
@@ -37,14 +37,17 @@ class Wording(NamedTuple):
 
 
 def texts(language: str, wording: Wording) -> tuple[str, str] | None:
-    """Return the bank's text of a question and the further wording, with their placeholders; None if one is missing."""
+    """Return the question bank's text of a question and the text of the other wording, both with their placeholders.
+
+    Return None if one of the texts is missing.
+    """
     own = question_banks.load(language)["kinds"].get(wording.kind, {}).get("question")
     other = wordings(language).get(wording.letter, {"kinds": {}})["kinds"].get(wording.kind)
     return None if own is None or other is None else (str(own), str(other))
 
 
 def mark(language: str, wording: Wording) -> str:
-    """Return a hash of the bank's text and the further wording (:func:`texts`).
+    """Return a hash of the two texts that :func:`texts` returns: the question bank's, and that of the other wording.
 
     A review stores this hash, which shows later whether the reviewer saw the same texts.
     """

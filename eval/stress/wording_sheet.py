@@ -1,6 +1,6 @@
-"""A review sheet of the wordings, which asks reviewers whether a further wording of a question means the same.
+"""A review sheet of the wordings, which asks reviewers whether another wording of a question means the same.
 
-A row shows a question in the words of the benchmark, for one of its cases, and the further wording of this question. If
+A row shows a question in the words of the benchmark, for one of its cases, and another wording of this question. If
 the words of a question depend on a number of the recipe ("a fifth of", "a quarter of"), each version has its own row.
 """
 
@@ -47,12 +47,12 @@ class Pair(NamedTuple):
 
 
 def pairs(benchmark: Benchmark) -> list[Pair]:
-    """Return pairs: a question in the benchmark's wording, and the same question in a further wording.
+    """Return pairs: a question in the benchmark's wording, and the same question in another wording.
 
     A question may state a number of the recipe, such as "a fifth". A question that states different numbers in
     different items has a pair for each of them.
 
-    Raise ``InputError`` if no question has a further wording.
+    Raise ``InputError`` if no question has another wording.
     """
     language = str(benchmark.about["question_bank"]["language"])
     seen: dict[str, list[tuple[tuple[str, str], ...]]] = {}

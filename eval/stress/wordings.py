@@ -25,9 +25,7 @@ _ONE_FORM = {"halves": "half", "thirds": "third", "quarters": "quarter"}
 
 
 def letters(language: str) -> list[str]:
-    """Return the letters of the further wordings that come with chexqa for a language; the bank's own wording is
-    "a".
-    """
+    """Return the letters of chexqa's other wordings in a language; the question bank's own wording is "a"."""
     return sorted(wordings(language))
 
 

@@ -1,4 +1,4 @@
-"""All tables of a report, keyed by name, computed from the grades (graded answers) of one study.
+"""All tables of a report, keyed by name, computed from the grades (graded answers) of one or more runs.
 
 Models that were asked different items are put into different groups (:func:`groups`), each with its own tables.
 """

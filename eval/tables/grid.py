@@ -66,10 +66,13 @@ def _with_macro(keys: pl.DataFrame, numbers: Estimates) -> tuple[pl.DataFrame, E
 
 
 def grid(study: ScoredSample) -> pl.DataFrame:
-    """Return the hit rates of each finding and their unweighted mean, over all items and over attainable items.
+    """Return the hit rates of each finding and their unweighted mean.
 
-    - ``model, protocol, finding, items, patients, hit_rate, hit_rate_attainable, chance, ceiling, unfinished``
-    - ``attainable``: the number of items with at least one hit cell.
+    - ``model, protocol, finding, items, patients, chance, unfinished``
+    - ``hit_rate``: the hit rate over all items.
+    - ``hit_rate_attainable``: the hit rate over attainable items, which have at least one hit cell.
+    - ``attainable``: the number of attainable items.
+    - ``ceiling``: the share of items that are attainable; no ``hit_rate`` is larger.
     - ``coverage``: the share of the chosen cell that the lesion covers, divided by the same share of the best cell.
     - ``most_frequent``: the hit rate of always choosing the cell that is right most often in other patients.
     - Misses by cause, each as a share of all items: ``partial_hit`` (the lesion covers the cell, but too little),

@@ -61,9 +61,9 @@ class AttributeRules:
 class Measures:
     """Measures of one case, ready for JSON; empty regions and missing lungs are left out.
 
-    ``components`` describes each component that is not too small: its number of ``pixels``, the share of every region
-    that it covers (``regions``, without zeros), and its number of pixels in each lung (``lungs``). The fields
-    ``regions`` and ``lungs`` of this class have the number of pixels of every region and of every lung.
+    - ``components``: the components that are not too small. Each has its number of ``pixels``, the covered share of
+      each region (``regions``, without zeros), and its number of pixels in each lung (``lungs``).
+    - ``regions``, ``lungs``: the number of pixels of each region and of each lung.
     """
 
     components: tuple[Component, ...]
@@ -189,8 +189,8 @@ class Judgement:
     """Regions and lungs that a recipe's rule counts as affected, with the measures of the case.
 
     - ``involved``: the affected regions in the order of ``REGIONS``.
-    - ``filled_most``: regions that are affected only because a component that reaches the threshold share in no region
-      counts in the region of which it covers the largest share.
+    - ``filled_most``: regions affected only by components that cover less than the threshold share of every region.
+      Each of these components counts in the region of which it covers the largest share.
     - ``lung_area``: the number of covered pixels of each given lung, keyed by side.
     - ``lung_share``: the covered share of each given lung, keyed by side.
     """

@@ -47,8 +47,8 @@ def stable_attributes(
 ) -> dict[str, bool]:
     """Return for each kind of question True if its ``right`` options are the same for all nine combinations of masks.
 
-    In a combination, the lesion and the lungs are each shrunk, kept or grown. All questions are unstable if a component
-    vanishes, appears, splits or merges.
+    In a combination, the lesion and the lungs are each shrunken, unchanged or grown. All questions are unstable if a
+    component vanishes, appears, splits or merges.
     """
     radius, least = noise_radius(lesion.shape), attribute_keys.least_pixels(lesion.shape, rules)
     # The window holds the largest masks plus one row of background, since the erosion of the cores must meet
@@ -102,6 +102,6 @@ def _holds(home: Part, part: Part) -> bool:
 
 
 def stable_grid(source_mask: Mask, hit_share: float) -> bool:
-    """Return True if the hit cells of the grid are the same for the mask shrunk, kept and grown."""
+    """Return True if the hit cells of the grid are the same for the shrunken, the unchanged and the grown mask."""
     masks = variants(source_mask, noise_radius(source_mask.shape)).values()
     return len({grid.hits(grid.coverage(mask), hit_share) for mask in masks}) == 1

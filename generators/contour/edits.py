@@ -95,7 +95,7 @@ class Limits:
     def most(self, over: bool) -> float:
         """Return the largest area that an edit may add (``over``) or remove, divided by the lesion's area.
 
-        An edit may remove as much as would undo the largest addition (:func:`taken`).
+        If an edit may add the share a of the lesion, it may remove the share a / (1 + a) (:func:`taken`).
         """
         return self.max_share if over else taken(self.max_share)
 

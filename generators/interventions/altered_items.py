@@ -1,9 +1,9 @@
 """Altered items: questions of a benchmark asked again with an altered radiograph, and the files that hold them.
 
 ``interventions.jsonl`` has a line for each altered item, with the content that a model may see.
-``interventions-key.jsonl`` has the key of each altered item and, for each case without altered items under a condition,
-the reason. An altered item's id is the id of its item, ``@`` and the condition, such as ``c1/detection@target``. A
-benchmark made without ``--interventions`` has neither file.
+``interventions-key.jsonl`` has the key of each altered item. For a case that could not be altered under a condition,
+the file has the reason. An altered item's id is the id of its item, ``@`` and the condition, such as
+``c1/detection@target``. A benchmark made without ``--interventions`` has neither file.
 """
 
 from __future__ import annotations

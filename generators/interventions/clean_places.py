@@ -2,12 +2,12 @@
 
 Two pictures are compared: one with the lesion filled, one with the clean place filled. They should differ only in the
 place that is filled, so a lesion must be as likely at the one place as at the other. This holds for the mirrored place
-in the other lung, because the mirrored place of that place is the lesion's. It does not hold for the place that looks
-most like the lesion's, since lesions lie at other stretches of the chest wall than most places that fit.
+in the other lung, because the mirrored place of that place is the lesion's. It does not hold for a place chosen by
+similarity: most similar places lie at parts of the chest wall where lesions are rare.
 
 The parts of a lesion get their places one by one. A part whose mirrored place is not clean gets the most similar place
-among all shifts of its shape and of its mirror image, but only if it does not end at the outline of the lungs: the
-course of the outline would tell the two apart.
+among all shifts of its shape and of its mirror image. A part that ends at the outline of the lungs gets no such place,
+because the course of the outline would tell the lesion's place from the clean place.
 """
 
 from __future__ import annotations

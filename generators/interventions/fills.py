@@ -61,7 +61,7 @@ class Surroundings:
 
 
 def scaled(share: float, shape: tuple[int, ...]) -> int:
-    """Convert a length from a share of the longer side of a picture of ``shape`` to pixels (at least 1)."""
+    """Return the length that is ``share`` of the longer side of a picture of ``shape``, in whole pixels, at least 1."""
     return max(1, round(share * max(shape)))
 
 
@@ -80,8 +80,9 @@ def filled(
 ) -> Gray:
     """Return a copy of ``image`` ``(H, W)`` in which the pixels of ``patch`` (bool, not empty) are filled.
 
-    ``inpaint`` also changes a band of width :data:`BAND` around the patch, so that the halo of a lesion disappears. The
-    change becomes smaller with the distance from the patch. Pixels in ``kept`` stay unchanged in the band.
+    The fill ``inpaint`` also changes a band of width :data:`BAND` around the patch, so that the halo of a lesion
+    disappears. The change becomes smaller with the distance from the patch. Pixels in ``kept`` stay unchanged in the
+    band.
     """
     reach = scaled(RIM, image.shape)
     if fill == "inpaint":

@@ -101,7 +101,8 @@ class Textures:
     def copied(self, patch: Mask, reach: int) -> tuple[Floats, Floats]:
         """Return the texture ``(H, W)`` to lay on the patch, and its strength ``(H, W)``, from 0 (no texture) to 1.
 
-        It covers the patch's pixels in the lungs, and clean lung within ``reach`` pixels of the patch.
+        The texture covers the patch within the lungs. It continues into the clean lung around the patch, up to
+        ``reach`` pixels from the patch.
         """
         made, weight = np.zeros_like(self.detail), np.zeros_like(self.detail)
         whole = cv2.dilate(patch.view(np.uint8), np.ones((2 * reach + 1, 2 * reach + 1), np.uint8)).view(np.bool_)
@@ -193,7 +194,9 @@ class _Search:
         return None if best is None else best[1]
 
     def values(self, box: tuple[slice, slice], source: _Source) -> tuple[Floats, Mask]:
-        """Return a source's fine structure for the pixels of a box, and a mask of its pixels with clean lung."""
+        """Return the fine structure that a source gives each pixel of a box, and a mask that is True where this
+        structure comes from clean lung.
+        """
         tissue = self.tissue
         height, width = tissue.detail.shape
         rows, columns = (np.arange(part.start, part.stop) + shift for part, shift in

@@ -188,8 +188,8 @@ def draw_lesion_free(
     def place(finding: str, asked: set[str]) -> bool:
         """Give the finding one more radiograph; return True if a radiograph was found.
 
-        The radiograph is unused, or is taken from another finding, which then gets a different one. ``asked`` has the
-        findings that have been tried.
+        The radiograph is unused, or is taken from another finding, which then gets a different one. ``asked`` collects
+        the findings that have already searched for a radiograph; no finding searches twice.
         """
         asked.add(finding)
         free = next((key for key in rows[finding] if not serves[key] and key not in holder), None)

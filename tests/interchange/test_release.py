@@ -314,7 +314,7 @@ def test_a_key_that_names_no_finding_or_leaves_the_folder_is_refused(release: Pa
     write_index(release, {key_id: entry("effusion", "lesion_free", 1)})
     code, _, err = cli("import", "chexpercept", release, "-o", release.parent / "bench")
     assert code == 2
-    assert "the name of an entry must be <finding>_<pair id>" in err
+    assert "the entry's name must be <finding>_<pair id>" in err
 
 
 def test_a_link_out_of_the_release_is_not_followed(release: Path, cli: Cli) -> None:

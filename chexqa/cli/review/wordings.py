@@ -1,4 +1,4 @@
-"""The command ``chexqa review wordings``: writes a sheet of further wordings, and reads the returned sheet."""
+"""The command ``chexqa review wordings``: writes a sheet of other wordings, and reads the returned sheet."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--returned", multiple=True, type=_PATH, metavar="FILE|DIR",
               help="A filled workbook, or a folder of filled workbooks; may be repeated.")  # fmt: skip
 def wordings(bench: Path, out: Path | None, reviewer: str | None, returned: tuple[Path, ...]) -> None:
-    """Write a sheet of further wordings of BENCH's questions, or read the filled sheet.
+    """Write a sheet of other wordings of BENCH's questions, or read the filled sheet.
 
     In the sheet, an expert says whether each wording asks the same as the question bank's wording. -o writes the
     sheet. --returned stores the sheet's verdicts in BENCH/wording_review.json. If any reviewer rejects or corrects a

@@ -235,8 +235,8 @@ def reviewed_folder(batch: Batch, given: Path | None) -> Path:
     """Return the path of the benchmark or manifest that a batch is about.
 
     If ``given`` is None, three paths are tried: the path in the batch file, the same path relative to the batch's
-    folder, and a file or folder of this name in the parent of the batch's folder. Raises ``InputError`` if ``given`` or
-    all three paths do not exist.
+    folder, and a file or folder of this name in the parent of the batch's folder. Raises ``InputError`` if ``given``
+    does not exist, or if none of the three paths exists.
     """
     recorded = Path(batch.about["benchmark"]["path"])
     beside = real(batch.path).parent
@@ -337,8 +337,8 @@ def seen_in(loaded: Benchmark, verdict: Verdict, item_id: str) -> str:
 def by_item(verdicts: Iterable[Verdict], loaded: Benchmark) -> dict[str, list[Verdict]]:
     """Return the verdicts on a benchmark's items, keyed by item id.
 
-    A verdict given on another benchmark counts if its row shows the same content here. Raises ``InputError`` for any
-    other verdict.
+    A verdict given on another benchmark counts if the reviewer saw the same content as the item has in ``loaded``.
+    Raises ``InputError`` for any other verdict.
     """
     names = {item_row_id(item.item_id): item.item_id for item in loaded.items}
     found: dict[str, list[Verdict]] = {}

@@ -80,5 +80,5 @@ def check_same(verdicts: list[Verdict], source: Benchmark | ManifestMasks) -> No
         if not same:
             raise InputError(
                 f"verdict on '{verdict.row}': was given on the mask in {benchmark_mark(verdict.benchmark)}, but {name} "
-                "has another mask; give the benchmark or manifest that was reviewed."
+                f"has another mask; give the reviewed benchmark or manifest instead of {name}."
             )

@@ -280,7 +280,7 @@ class Maker:
         self, file: str, kind: SheetKind, reviewer: str, cases: Sequence[str], material: Questions | Masks,
         step: Callable[[], None],
     ) -> None:  # fmt: skip
-        """Write a sheet of the cases as ``file`` into the folder, with its viewer and pictures beside it."""
+        """Write a sheet of the cases as ``file`` in the batch's folder, with its viewer and pictures beside it."""
         self.write_rows(Place(file), kind, reviewer, *material.tabs(cases, kind), material, step)
 
     def write_rows(

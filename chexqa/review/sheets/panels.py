@@ -75,7 +75,8 @@ def item_panel(bench: Benchmark, item: Item) -> Panel | None:
 def place_strokes(bench: Benchmark, item: Item, told: Told, with_key: bool) -> list[Stroke]:
     """Return the lines to draw on an item's radiograph: the key's place, and the places of the answers ``told``.
 
-    If ``with_key`` is False, the key's place is left out: a row that proposes "nowhere" must not show it.
+    If ``with_key`` is False, the key's place is left out. A review row may propose "nowhere" although the key is a
+    place (a proposal that is wrong on purpose), and the drawing must not show this.
     """
     _, keys = bench.key("a panel of places")
     case = keys[item.case_id]

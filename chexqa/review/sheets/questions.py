@@ -269,7 +269,7 @@ class Questions:
 
     @cached_property
     def _approved(self) -> dict[str, str]:
-        """The name of the picture with each case's approved outline, which gave its attributes, keyed by case id."""
+        """The name of the picture of each case's approved outline (of the optimal mask), keyed by case id."""
         answers, keys = self.bench.key("'chexqa review export'")
         found = {}
         for item in self.bench.items:

@@ -92,9 +92,9 @@ def keep_about(folder: Path, new: Sequence[Record]) -> Said:
 
 
 def not_said(said: Said, batch: str, readers: Iterable[str]) -> dict[str, list[str]]:
-    """Return the questions of the first tab that are not answered, keyed by reader.
+    """Return, keyed by reader, the questions about experience, display and conditions that the reader did not answer.
 
-    Readers who answered all questions are left out.
+    Readers who answered all of these questions are left out.
     """
     left = {who: [one for one in ABOUT_QUESTIONS if one not in said.get((batch, who), {}).get("said", {})]
             for who in readers}  # fmt: skip

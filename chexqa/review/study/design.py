@@ -30,7 +30,7 @@ _STORE, _LINES = "verdicts.jsonl", ".jsonl"
 class StudyWish:
     """Options of a reader study.
 
-    - ``training``: the number of other cases that readers train on.
+    - ``training``: the number of cases for the readers' training, which are not cases of the study.
     - ``repeat``: the share of items that are asked again.
     - ``rule``: what readers do when they are uncertain.
     - ``earlier``: earlier reviews (folders or files, as in :func:`saw_key`), to find the keys that readers saw.

@@ -92,7 +92,7 @@ def _majority_turns(bench: Benchmark, said: Mapping[str, Mapping[str, Verdict]])
 
 
 def majority(item: Item, answers: Sequence[tuple[int, ...] | None]) -> tuple[int, ...] | None:
-    """Return the most frequent of the readers' answers, or ``None`` if two answers are equally frequent.
+    """Return the most frequent of the readers' answers, or ``None`` if two answers tie for the most frequent.
 
     ``None`` among ``answers`` stands for a reader who cannot tell; such a reader does not count. For a question with
     several right options, the result has every option that more than half of the answers contain, or only "none" if

@@ -1,4 +1,4 @@
-"""Kinds of question from outside the package: a module registers each with its builder and its wording.
+"""Kinds of question from plugins: a plugin is a module that registers each of its kinds with builder and wording.
 
 The command line names a plugin by an entry point of the group ``chexqa.kinds``, an importable module or a Python file.
 A plugin that is installed but not named changes no benchmark.
@@ -49,11 +49,10 @@ _reading: list[Question] = []
 
 
 def question(kind: Kind, bank: Path) -> Callable[[Builder], Builder]:
-    """Return a decorator that registers a function as the builder of a kind from outside the package.
+    """Return a decorator that registers a plugin's function as the builder of the plugin's new ``kind``.
 
     ``bank`` is a YAML file with the texts of the kind, keyed by language; one of the texts is ``question``. Raises
-    ``InputError`` if the kind has a level or a stage, if the package has a kind of that name, or if the file cannot be
-    read.
+    ``InputError`` if the kind has a level or a stage, if chexqa has a kind of that name, or if the file cannot be read.
     """
     if kind.level is not None or kind.stage is not None:
         raise InputError(f"the kind '{kind.name}' comes from a plugin and must have no level and no stage.")
@@ -117,7 +116,7 @@ def texts_of(questions: Iterable[Question], language: str) -> dict[str, Record]:
 
 
 def all_kinds(questions: Iterable[Question]) -> dict[str, Kind]:
-    """Return a dictionary from name to kind: the package's kinds, and the kinds of the given questions."""
+    """Return a dictionary from name to kind: chexqa's kinds, and the kinds of the given questions."""
     return {**KINDS, **{one.kind.name: one.kind for one in questions}}
 
 
