@@ -39,7 +39,7 @@ def numbers(points: int, weights: Sequence[float] = TRUE_POINTS) -> list[float]:
     """Return the probabilities that 0, 1, 2, … of the ``points`` points of a picture are true (mark an error).
 
     The first probability is 0, because at least one point is true. The last is that of the largest possible number of
-    true points: of two or more points, at least one is not true.
+    true points. If there are two or more points, at least one of them is not true.
 
     ``weights`` are the relative frequencies of one, two and three true points.
 

@@ -115,6 +115,6 @@ def _refuse(bench: Benchmark) -> None:
     """Raise ``InputError`` for a benchmark that carries a canary, as every benchmark of chexqa's does."""
     if bench.about["canary"]:
         raise InputError(
-            f"{bench.folder}: its canary '{bench.about['canary']}' says that it is not for training; for training, "
-            "make a benchmark from other patients, and load that one with allow_test=True."
+            f"{bench.folder}: is marked as a test set (canary '{bench.about['canary']}'), which must not be used for "
+            "training. Make a benchmark from other patients; it has such a mark too, so load it with allow_test=True."
         )

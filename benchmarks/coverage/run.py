@@ -18,14 +18,14 @@ from which a patient's answers are made. ``chexqa.eval.scoring.intervals`` compu
 
 Two separate tables have other columns:
 
-* few differ: the difference of two models, of which the second has all answers of the first but a few. The columns are
-  the mean number of patients with another answer, and the rows are the cases :data:`FEW`.
-* one by one: the correlation between the answers to two questions, with two cases per patient
+* few differ: the difference of two models whose answers are the same except for a few. The columns are the mean number
+  of patients with another answer, and the rows are the simulations :data:`FEW`.
+* correlation: the correlation between the answers to two questions, with two cases per patient
   (``chexqa.eval.scoring.associations``).
 
 Run it with `python benchmarks/coverage/run.py [DRAWS [NAME]] [--docs]`. DRAWS is the number of simulated studies;
-10,000 take about twenty minutes, and another quarter of an hour for the correlations, which are computed one by one.
-NAME makes only one table, such as `composite` or `few differ`. ``--docs`` also writes the tables into
+10,000 take about twenty minutes, and another quarter of an hour for the correlations, which are computed separately for
+each study. NAME makes only one table, such as `composite` or `few differ`. ``--docs`` also writes the tables into
 docs/intervals.md.
 """
 
@@ -129,10 +129,10 @@ def mean_of_kinds(random: np.random.Generator, draws: int, patients: int, p: flo
 
 def mean_of_findings(random: np.random.Generator, draws: int, patients: int, p: float, rho: float
                      ) -> tuple[Estimates, float]:  # fmt: skip
-    """Simulate ``draws`` studies; return each study's share of right answers over findings, and the true share.
+    """Simulate ``draws`` studies; return each study's mean over findings of the share of right answers, and the true
+    mean.
 
-    The share is the mean over the findings. Each of the seven findings has a seventh of the patients, with two answers
-    per patient.
+    Each of the seven findings has a seventh of the patients, with two answers per patient.
     """
     easy = np.clip(p + np.linspace(-0.15, 0.1, FINDINGS), 0.02, 0.99)
     each = max(patients // FINDINGS, 2)
@@ -215,9 +215,10 @@ def few_lost_in_one_finding(random: np.random.Generator, draws: int, patients: i
 
 def few_lost_by_constants(random: np.random.Generator, draws: int, patients: int, few: float
                           ) -> tuple[Estimates, float]:  # fmt: skip
-    """Simulate a model that always says yes, and another one that says no to a few patients with a finding.
+    """Simulate a model that always says yes, and another one that says no to a few patients with the first finding.
 
-    Seven findings have as many patients with the finding as without it; the score is sensitivity + specificity - 1.
+    Each study has seven findings. For each finding, half of the patients have it. The score is the mean over the
+    findings of sensitivity + specificity - 1.
     """
     size = patients // (2 * FINDINGS)
     right = [np.full((draws, size), float(keyed_yes)) for keyed_yes in [1, 0] * FINDINGS]
@@ -276,11 +277,11 @@ def _both(first: float, second: float, rho: float) -> float:
     return float(stats.multivariate_normal([0, 0], [[1, rho], [rho, 1]]).cdf([first, second]))
 
 
-ONE_BY_ONE = "one by one"
+CORRELATION = "correlation"
 LATENT = (0.0, 0.4, 0.8)
 
 
-def one_by_one(draws: int) -> dict[str, list[str]]:
+def correlations(draws: int) -> dict[str, list[str]]:
     """Return the lines of the table on how often intervals of a correlation contain the true value, keyed by its title.
 
     Each simulated study is computed separately, so this table takes longer than the others.
@@ -368,8 +369,8 @@ def main(draws: int, docs: bool, only: str | None) -> None:
     made = {name.capitalize(): table(name, draws) for name in SIMULATIONS if only in (None, name)}
     if only in (None, FEW_DIFFER):
         made |= few_differ(draws)
-    if only in (None, ONE_BY_ONE):
-        made |= one_by_one(draws)
+    if only in (None, CORRELATION):
+        made |= correlations(draws)
     for name, lines in made.items() if docs else ():
         write(name, lines, draws)
 

@@ -59,8 +59,8 @@ def write(loaded: Benchmark, folder: Path) -> tuple[Timed, list[int]]:
 
 
 def floor(loaded: Benchmark, folder: Path, sizes: list[int]) -> Timed:
-    """Time what batches are compared with: reading every picture as often as a batch does, and writing files of
-    ``sizes`` bytes.
+    """Return the time that batches are compared with: of reading every picture as often as a batch does, and of writing
+    files of ``sizes`` bytes.
     """
     folder.mkdir()
     images = [picture.image for item in loaded.items for picture in item.turn_images]

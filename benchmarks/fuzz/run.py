@@ -3,9 +3,9 @@
 chexqa makes valid files of every kind. The fuzzer changes them at random and runs every command that reads them. One
 command on one changed file is a try. A try must end with exit code 0, 2 or 3 within 20 s and 1 GB, and must print
 neither control characters nor an API key. Any other try is a failure; ``--keep`` keeps its files with a script that
-runs it again. Tries run in children that are forked from a process with all imports; ``--real N`` tries start a new
-interpreter each. The same seed gives the same tries. Run it with `python benchmarks/fuzz/run.py [--minutes N | --tries
-N] [--workers N] [--only KIND]… [--keep DIR]`, and one try alone with `--try NUMBER`.
+runs it again. Tries run in children that are forked from a process with all imports. With ``--real N``, N further tries
+each start a new interpreter. The same seed gives the same tries. Run it with `python benchmarks/fuzz/run.py [--minutes
+N | --tries N] [--workers N] [--only KIND]… [--keep DIR]`, and one try alone with `--try NUMBER`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def arguments() -> argparse.Namespace:
         "--clean", action="store_true", help="run each command once, on unchanged files, and check that it succeeds"
     )
     parser.add_argument(
-        "--try", dest="number", type=int, metavar="NUMBER", help="run the try NUMBER only, and print its output"
+        "--try", dest="number", type=int, metavar="NUMBER", help="run only the try of this number, and print its output"
     )
     return parser.parse_args()
 

@@ -231,7 +231,9 @@ def usage(to: Handler) -> None:
 
 
 def redirects(to: Handler) -> None:
-    """Answer a request with a redirect to a random address: the same one, another scheme, an invalid one, or none."""
+    """Answer a request with a redirect, chosen at random: to the address asked for, to another address or scheme, to an
+    invalid address, or to an empty one.
+    """
     place = to.rng.choice(
         (
             to.path,

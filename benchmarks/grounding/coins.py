@@ -69,9 +69,8 @@ def tables(
 def main(runs: int = 1000, *sizes: int) -> None:
     for patients in sizes or (30, 100, 200, 400):
         print(
-            f"{patients} patients, {runs} runs for each model. Shares of runs with the verdicts '{USES}', "
-            f"'{NOT_SHOWN}' and '{UNDECIDED}'; then the share of runs with the verdict '{READS}' by the measures CGR, "
-            "UAR and IS:"
+            f"{patients} patients. Verdicts on {runs} runs of each model, and verdicts '{READS}' by the measures CGR, UAR "
+            "and IS. A coin of 50 % says yes with this probability, whatever the picture shows:"
         )
         whole = {f"coin of {100 * yes:.0f} %": (yes, yes, yes) for yes in COINS}
         lookers = [planted_looks.Planted(f"looks in {100 * looks:.0f} %", looks, 0, 0.9, USES) for looks in LOOKS]
@@ -81,12 +80,13 @@ def main(runs: int = 1000, *sizes: int) -> None:
             uses, never = (100 * table.filter(looks=verdict).height / runs for verdict in (USES, NOT_SHOWN))
             published = 100 * table.filter(published_class=READS).height / runs
             rest = 100 - uses - never
-            print(f"{name}: {uses:.1f} %, {never:.1f} %, {rest:.1f} %; {published:.1f} %", flush=True)
+            print(f"{name}: {USES} {uses:.1f} %, {NOT_SHOWN} {never:.1f} %, {UNDECIDED} {rest:.1f} %; "
+                  f"by CGR, UAR and IS '{READS}' {published:.1f} %", flush=True)  # fmt: skip
         for spread, findings in SPREADS.items():
             for yes in COINS:
                 table = tables((yes, yes, yes), patients, runs, findings(patients))
                 uses = 100 * table.filter(looks=USES).height / runs
-                print(f"coin of {100 * yes:.0f} %, {spread}: {uses:.1f} % 'uses'", flush=True)
+                print(f"coin of {100 * yes:.0f} %, {spread}: {USES} {uses:.1f} %", flush=True)
 
 
 if __name__ == "__main__":

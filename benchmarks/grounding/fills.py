@@ -1,10 +1,10 @@
 """Test of fills: can classifiers tell which filled patch hid a lesion, and whether a picture was filled at all?
 
-``python benchmarks/grounding/fills.py --phantoms FOLDER --outlines DATA [--fill NAME] [--every N]`` takes each present
-case of FOLDER (made by ``chexqa synth --twins``). As ``chexqa generate --interventions`` does, it fills the lesion in
-one picture (target), and clean lung elsewhere in another picture (irrelevant). It does the same with other
-drawn radiographs, whose lesions have the real outlines of ChestX-Det (``benchmarks/real_shapes``; DATA holds
-``chestx_det/ChestX_Det_test.json`` and ``anatomy/jsrt_contours.json``). ``--every N`` takes only every Nth case.
+``python benchmarks/grounding/fills.py --phantoms FOLDER --outlines DATA [--fill NAME] [--every N]`` takes each case
+of FOLDER (made by ``chexqa synth --twins``) that has a finding in the lungs. As ``chexqa generate --interventions``
+does, it fills the lesion in one picture (target), and clean lung elsewhere in another picture (irrelevant). It does the
+same with other drawn radiographs, whose lesions have the real outlines of ChestX-Det (``benchmarks/real_shapes``; DATA
+holds ``chestx_det/ChestX_Det_test.json`` and ``anatomy/jsrt_contours.json``). ``--every N`` takes only every Nth case.
 
 Three classifiers (logistic, forest, boosted trees) are cross-validated by radiograph; every radiograph is of another
 patient. They see statistics of pixels, but neither position nor shape. The program prints the share of patches that
@@ -14,7 +14,8 @@ pixels are tried:
 - the patch and its rim, 10 px wide in a picture of 1024 px;
 - the part of these pixels that lies in the lungs, because a chest wall in the rim reveals the position, not the lesion;
 - all pixels that the fill changed, and a rim of 10 px around them;
-- the patch's rim in the unfilled radiograph; a fill has to hide the traces of a lesion that this rim shows.
+- the patch's rim in the unfilled radiograph, for comparison: how far the lesion's traces outside the patch give it away
+  if the fill does not remove them too.
 
 A forest then gets statistics of whole pictures, one picture at a time, and says which are target pictures. Its p-value
 comes from exchanging the two labels of each radiograph. Three pairs of pictures are compared:
@@ -243,8 +244,9 @@ def classifiers() -> dict[str, Callable[[], Any]]:
 
 
 def scores(rows: list[tuple[Numbers, Numbers]], make: Callable[[], Any]) -> npt.NDArray[np.float64]:
-    """Return the probability ``(pairs, 2)`` that a picture is the first of its pair, from a classifier trained on other
-    pairs.
+    """Return, for both pictures of each pair, the probability that the picture is the first one, ``(pairs, 2)``.
+
+    ``rows`` has the statistics of the pictures. ``make`` makes a classifier. It is trained on the other pairs.
     """
     from sklearn.model_selection import GroupKFold
 

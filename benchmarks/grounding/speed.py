@@ -1,9 +1,10 @@
-"""Speed of interventions: the time that they add to a generation, and the time of the grounding tables of 14 models.
+"""Speed of altered pictures: the time that they add to a generation, and the time of the grounding tables of 14 models.
 
 ``python benchmarks/grounding/speed.py CASES [PATIENTS]`` makes a benchmark of CASES (a folder of cases or a manifest)
-without interventions and with them, each twice. It prints the shorter processor times, the numbers of pictures, and the
-ratio of the times per picture. Then 14 simulated models answer this benchmark, and also PATIENTS made-up cases (2,000
-by default) that have no files, and the script times the tables made from the answers. 20 phantoms take half a minute.
+without altered pictures and with them, each twice. It prints the shorter processor times, the numbers of pictures, and
+the ratio of the times per picture. Then 14 simulated models answer this benchmark. They also answer the cases of
+PATIENTS made-up patients (2,000 by default), who have one case each and no files. The script times the tables made
+from the answers. 20 phantoms take half a minute.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ def main(cases: Path, patients: int = 2000) -> None:
                 found = made(cases, folder / f"{fill}-{number}", fill)
                 times[fill] = min(found, times.get(fill, found))
         (plain, few), (whole, many) = times[None], times["inpaint"]
-        print(f"without interventions: {plain:.2f} s, {few} pictures; with them: {whole:.2f} s, {many} pictures")
-        print(f"time to make a picture, with interventions / without: {whole / many * few / plain:.2f} on average, "
+        print(f"without altered pictures: {plain:.2f} s, {few} pictures; with them: {whole:.2f} s, {many} pictures")
+        print(f"time to make a picture, with altered pictures / without: {whole / many * few / plain:.2f} on average, "
               f"{(whole - plain) / (many - few) * few / plain:.2f} for an altered picture")  # fmt: skip
         bench = benchmark.load(folder / "inpaint-0")
         models = [replace(planted_looks.SIX[number % 6], name=f"model {number}") for number in range(MODELS)]

@@ -1,7 +1,7 @@
 """Study of six simulated models whose use of pictures and of memory is known: does the report recover it?
 
-``python benchmarks/grounding/study.py [CASES] [REPEATS] [OUT]`` draws phantoms, makes a benchmark with interventions
-and a fresh seed of it, and lets six models answer both. It prints
+``python benchmarks/grounding/study.py [CASES] [REPEATS] [OUT]`` draws phantoms, makes a benchmark with altered
+pictures and a fresh seed of it, and lets six models answer both. It prints
 
 - the numbers of the report's part "Does it look?" beside the true values;
 - for REPEATS studies with other answers to the same pictures: in how many studies all verdicts are right, and how many
@@ -52,7 +52,7 @@ _ENDS = ("", "_low", "_high")
 
 
 def two_benchmarks(cases: int, folder: Path) -> tuple[Benchmark, Benchmark]:
-    """Return a benchmark of phantoms with interventions, and a fresh seed of it."""
+    """Return a benchmark of phantoms with altered pictures, and a fresh seed of it."""
     if (folder / "fresh").exists():
         return benchmark.load(folder / "bench"), benchmark.load(folder / "fresh")
     write_cases(folder / "cases", cases, seed=1, size=256, findings=FINDINGS, workers=2, twins=True)
@@ -109,8 +109,8 @@ def main(cases: int = 400, repeats: int = 100, out: str = "") -> None:
         planted = {model.name: planted_looks.expected(model, *chances, kinds) for model in SIX}
         table = grounding(scored_sample(first))
         print(
-            f"{table['audited'][0]} audited cases "
-            f"({100 * table['audited_share'][0]:.0f} % of the answered cases with the finding)"
+            f"{table['audited'][0]} cases with the finding were answered on the original and on both filled pictures "
+            f"({100 * table['audited_share'][0]:.0f} % of the cases with the finding that were answered)"
         )
         for row in table.to_dicts():
             print(f"{row['model']}: {row['looks']}; on the fresh seed: {row['fresh_verdict']}; published class: "

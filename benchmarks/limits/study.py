@@ -7,9 +7,9 @@ mean of the values found and how many intervals contain the true value. The know
 probabilities of the responses. The known calibration follows from the stated confidences and the known probabilities of
 a right answer.
 
-By default the script makes a benchmark with plain pictures, because no simulated model looks at them. If BENCH is
-given, a benchmark of the recipe ``jnd``, the script uses it instead. OUT is a folder for the report of the first study.
-40 repeats take about two minutes.
+By default the script makes a benchmark with plain pictures, because no simulated model looks at them. If BENCH (a
+benchmark made by the recipe ``jnd``) is given, the script uses it instead. OUT is a folder for the report of the first
+study. 40 repeats take about two minutes.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option(
     "--findings",
     metavar="A,B|all",
-    help="Findings to draw; all means all ten  [default: CheXpercept's seven].",
+    help="Findings to draw; 'all' draws all ten  [default: CheXpercept's seven].",
 )
 @click.option(
     "--twins", is_flag=True, help="For each case that shows its finding, also draw a twin without the lesion."

@@ -176,7 +176,7 @@ def masks(
         return masks_source.from_flat(images, masks or images, manifest, terms, anatomy, labels, absent)
     if images is not None and masks is not None:
         return masks_source.from_folders(images, masks, manifest, terms, anatomy, absent)
-    raise InputError("give --images and --masks, or --table.")
+    raise InputError("pictures or masks are not named; give --images and --masks, or --table.")
 
 
 def _annotated(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -98,7 +98,10 @@ def validate(path: Path, image_root: Path | None = None) -> FileReport:
 def validate_predictions(path: Path, bench: Path) -> FileReport:
     """Check a file of predictions against a benchmark; an item without a line is a problem. The key is not needed."""
     if path.suffix != ".jsonl" or not path.is_file():
-        raise InputError(f"{path}: is not a file of predictions (.jsonl); leave --benchmark out, or name such a file.")
+        raise InputError(
+            f"{path}: is not a file of predictions (.jsonl), the only files that --benchmark is for; leave out "
+            "--benchmark, or name a file of predictions."
+        )
     checked = check_predictions(path, benchmark.load(bench))
     return FileReport(checked.summary, checked.problems, "; a leaderboard takes complete answers only")
 

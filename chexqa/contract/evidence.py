@@ -298,7 +298,7 @@ class ZonesEvidence(_RegionEvidence):
         return "\n".join(lines + self.most_filled_lines())
 
     def deciding(self) -> dict[str, list[float]]:
-        """Return, for each zone, the covered share of its most covered region."""
+        """Return one list, keyed ``region``: the covered share of the most covered region of each zone."""
         most: dict[tuple[str, str], float] = {}
         for name, share in self.union.items():
             most[_zone(name)] = max(share, most.get(_zone(name), 0.0))

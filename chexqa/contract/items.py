@@ -265,7 +265,10 @@ def split_by_condition(turns: Iterable[TurnType]) -> tuple[tuple[TurnType, ...],
 
 
 def is_right(item: Item, answer: Answer, parsed: tuple[int, ...]) -> bool:
-    """Return True if the option numbers ``parsed`` are a right answer; on the grid, each hit cell is a right answer."""
+    """Return True if the option numbers ``parsed`` are a right answer.
+
+    On the grid, every cell of which the lesion covers enough is a right answer.
+    """
     return item.form.is_right(answer.answer, parsed)
 
 

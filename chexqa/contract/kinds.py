@@ -102,5 +102,8 @@ FRESH_KINDS = frozenset(kind.name for kind in _ALL if kind.stage is not None and
 
 
 def kind_order(names: Iterable[str]) -> list[str]:
-    """Return the names of all of chexqa's own kinds in their order, then the other ``names``, sorted."""
+    """Return all of chexqa's own kinds in their order, then the other ``names``, sorted.
+
+    chexqa's own kinds are returned even if ``names`` lacks them.
+    """
     return [*KINDS, *sorted(set(names) - KINDS.keys())]

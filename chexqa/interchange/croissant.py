@@ -148,7 +148,7 @@ def export_metadata(benchmark: Benchmark, out: Path, about: DatasetAbout) -> Non
     if out.absolute().parent != benchmark.folder.absolute():
         raise InputError(
             f"{out}: lies outside the benchmark's folder, but the metadata refer to the files in this folder "
-            f"by relative paths; give {benchmark.folder / CROISSANT}."
+            f"by relative paths; give -o {benchmark.folder / CROISSANT}."
         )
     if out.exists() and out.name != CROISSANT:
         raise InputError(f"{out}: exists already; name another file.")

@@ -185,7 +185,10 @@ class _Case:
             if part is not None:
                 made.append(self._item(kind, part))
             elif kind not in ATTRIBUTES:
-                raise InputError(f"the {kind} question is missing, although the answers before it lead to it.")
+                raise InputError(
+                    f"the {kind} question is missing, although the answers to the earlier questions require it; get "
+                    f"{layout.INDEX} again."
+                )
         return made
 
     def key(self) -> CaseKey:

@@ -27,7 +27,7 @@ class Wish:
     - ``cases``: a file that lists the cases.
     - ``page_only``: True to write pages instead of sheets.
     - ``manifest``: the manifest that the benchmark was made from.
-    - ``runs``: the runs whose answers are drawn as places beside the proposals; they do not change the batch's id.
+    - ``runs``: runs whose answers (points, boxes) are drawn beside the proposals; they do not change the batch's id.
     - ``study``: the options of a reader study.
     """
 

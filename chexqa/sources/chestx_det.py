@@ -160,7 +160,8 @@ def _checked(entry: Any, where: str) -> tuple[str, list[tuple[str, Any]]]:
     for symptom in symptoms:
         if not isinstance(symptom, str) or symptom not in FINDINGS:
             raise InputError(
-                f"{where}, {name}: there is no finding '{symptom}' in ChestX-Det{suggest(str(symptom), FINDINGS)}."
+                f"{where}, {name}: '{symptom}' is not one of ChestX-Det's findings{suggest(str(symptom), FINDINGS)}; "
+                "correct the name."
             )
     return name, list(zip(symptoms, polygons, strict=True))
 

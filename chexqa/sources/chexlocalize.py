@@ -96,7 +96,9 @@ def finding_of(name: str, where: str) -> str:
     For an unknown finding, ``InputError`` is raised; its message begins with ``where``.
     """
     if name not in FINDINGS:
-        raise InputError(f"{where}: there is no finding '{name}' in CheXlocalize{suggest(name, FINDINGS)}.")
+        raise InputError(
+            f"{where}: '{name}' is not one of CheXlocalize's findings{suggest(name, FINDINGS)}; correct the name."
+        )
     return FINDINGS[name]
 
 

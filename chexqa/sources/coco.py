@@ -25,7 +25,8 @@ def ingest(
     """Write a manifest of a COCO file, one case for each finding of each picture.
 
     ``labels`` maps categories to findings; a category with the name of a finding needs no entry. Polygons are in pixels
-    of ``width`` x ``height``. ``InputError`` is raised if a picture's size is not the size in its entry.
+    of the size that the picture's entry states (``width``, ``height``). ``InputError`` is raised if a picture has
+    another size.
     """
     data = parse_json(read_text(file), str(file))
     check(data, "coco", str(file))

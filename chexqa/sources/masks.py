@@ -133,7 +133,7 @@ def _folder_records(
 def from_flat(
     images: Path, masks: Path, manifest: Path, terms: Terms, anatomy: Options, labels: Labels, absent: Absent
 ) -> Outcome:
-    """Write a manifest of masks in one folder: ``a_effusion.png`` for ``a.png``, or a label map ``a.png``.
+    """Write a manifest for masks that lie in one folder: ``a_effusion.png`` for ``a.png``, or a label map ``a.png``.
 
     ``images`` and ``masks`` can be the same folder. ``labels`` maps the grey values of label maps to findings and
     structures. If ``labels`` is empty, the masks are not label maps: the end of a mask's file name is its finding or

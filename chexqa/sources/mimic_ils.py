@@ -128,7 +128,8 @@ def _pairs(entry: dict[str, Any], name: str, where: str) -> list[dict[str, Any]]
         if pair.get("target") not in CHEXPERCEPT_FINDINGS:
             target = pair.get("target")
             raise InputError(
-                f"{where}: there is no finding '{target}' in MIMIC-ILS{suggest(str(target), CHEXPERCEPT_FINDINGS)}."
+                f"{where}: '{target}' is not one of MIMIC-ILS's findings{suggest(str(target), CHEXPERCEPT_FINDINGS)}; "
+                "correct the name."
             )
     return listed
 

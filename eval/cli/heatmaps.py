@@ -31,7 +31,7 @@ def heatmaps() -> None:
               help="A Python file, module or installed plugin that registers map makers.")  # fmt: skip
 @click.option("--prompts", "wording", metavar="YAML", type=_PATH, help="Your own wording of the findings.")
 @click.option("--domain", type=click.Choice(["cxr", "biomedical", "general"]),
-              help="Kind of the model's training data; 'heatmaps grade' compares models by kind.")  # fmt: skip
+              help="Domain of the model's training data; 'heatmaps grade' compares the domains.")  # fmt: skip
 @click.option("--device", default="cpu", show_default=True, help="Device of torch, such as cpu or cuda:0.")
 @click.option("--batch-size", default=16, show_default=True, type=click.IntRange(1, 4096),
               help="Number of radiographs that the model gets at once.")  # fmt: skip

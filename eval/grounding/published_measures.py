@@ -1,8 +1,8 @@
 """The published measures CGR, UAR and IS, and the four classes made from them (arXiv 2606.17710).
 
-CGR is how often answers change when the lesion is filled in, IS how often they stay when other lung is filled, and UAR
-how often other patients get the same answer. The tables show them beside chexqa's own measure (``net_grounding``),
-because a model that ignores the picture and says yes at random, with a high probability, can pass all three.
+CGR is how often answers change when the lesion is filled in, IS how often answers stay when other lung is filled in,
+and UAR how often other patients get the same answer. The tables show these measures beside chexqa's own measure
+(``net_grounding``), because a model can pass all three without the picture if it says yes at random to most questions.
 """
 
 from __future__ import annotations

@@ -321,8 +321,8 @@ def _place_marks(
             placed[target] = mark
     if not placed:
         raise InputError(
-            f"{path}: has a point or box for none of the {len(truth.targets)} findings that have a mask; give the "
-            "masks of the file's radiographs; the file must name radiographs as CheXlocalize does "
+            f"{path}: has no point or box for any of the {len(truth.targets)} findings that have a mask; give the "
+            "masks of this file's radiographs, or name the radiographs in this file as CheXlocalize does "
             "(patientX_studyY_viewZ_side)."
         )
     return placed, tuple(unused)

@@ -214,11 +214,11 @@ def pixel_auc(values: Floats, mask: Mask, counted: Levels | None = None) -> floa
     """Return the area under the ROC curve over pixels (Mann and Whitney's statistic divided by its maximum).
 
     The area is the probability that a pixel inside the mask has a larger value than a pixel outside; a tie counts as
-    half. To save time, pixels are compared by the steps of their values (``counted``, from :func:`levels`). In the
-    steps that hold the most pairs of an inside and an outside pixel, pixels are compared by their values; in the other
-    steps they count as tied. At most the share :data:`UNRESOLVED` of all pairs is tied in this way although the values
-    differ, so the error of the area is at most half of this share. Return ``None`` if all pixels are inside, or all
-    outside.
+    half. To save time, pixels of different steps (``counted``, from :func:`levels`) are compared by their steps. Two
+    pixels of the same step are compared by their values in the steps with the most pairs of an inside and an outside
+    pixel, and count as tied in the other steps. At most the share :data:`UNRESOLVED` of all pairs is tied in this way
+    although the values differ, so the error of the area is at most half of this share. Return ``None`` if all pixels
+    are inside, or all outside.
 
     >>> pixel_auc(np.array([0.9, 0.4, 0.4, 0.1]), np.array([True, True, False, False]))
     0.875

@@ -48,7 +48,7 @@ class Traits:
     ``takes`` has the names of the keyword arguments besides the conversation; it is None if any name is accepted.
     ``needs`` has the names of the arguments besides the conversation that have no default value, in order.
     ``decoding_at_load`` is True if the constructor takes all decoding settings as ``decoding``.
-    ``own`` has the attributes of the callable that are fields of a model.
+    ``own`` has the callable's attributes that are fields of a model's configuration (:data:`MODEL_FIELDS`).
     ``source`` is the callable's file, used to locate errors.
     ``version`` is the name of this file and the beginning of its SHA-256.
     """

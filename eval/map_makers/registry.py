@@ -63,8 +63,8 @@ Load = Callable[[Loading], Maker]
 class Family:
     """Registered maker: a name, and either a finished maker or a function that loads one from a folder of weights.
 
-    ``domain`` is the kind of data that the model was trained on; None if it depends on the weights. ``about`` is one
-    line on the maps.
+    ``domain`` is the kind of data that the model was trained on; None if it depends on the weights. ``about``
+    describes the maps in one line of text.
     """
 
     name: str

@@ -104,9 +104,9 @@ def word_attention(regions: Any, begin: Any, words: Any, temperature: float) -> 
     """Return the mean over words of each word's attention to the regions, ``(N, h, w)``.
 
     ``regions`` is ``(N, h, w, D)``, ``begin`` ``(1, D)`` is the embedding of the start token, and ``words`` is ``(T,
-    D)``. The similarities of a region to the start token and to all words are first turned into shares (softmax), as in
-    GLoRIA: without the start token, the share of a single word would be 1 everywhere. The shares of the words,
-    multiplied by ``temperature``, then go through a softmax over regions.
+    D)``. First, each region's similarities to the start token and to all words are turned into shares by a softmax, as
+    in GLoRIA. Without the start token, the share of a single word would be 1 everywhere. Then the shares of the words,
+    multiplied by ``temperature``, go through a softmax over regions.
     """
     import torch
 

@@ -108,8 +108,8 @@ class BaselineResponder:
     def key_of(self, item: Item) -> Answer:
         """Return the key of the item; an altered item has its own key.
 
-        For a picture whose lesion is filled, no answer is known to be right. Every option that is wrong for the
-        original picture then counts as right.
+        If the lesion was filled in, only one thing is known: the right answer to the original picture is now wrong.
+        Every other option then counts as right.
         """
         answers = self.benchmark.key("a baseline that needs the key")[0]
         if item.condition == ORIGINAL:

@@ -143,7 +143,8 @@ class Client:
 
         ``messages`` must already be adapted to the model (:func:`chexqa.eval.models.adapters.adapt`). Each attempt
         waits for a free slot of the ``limiter``. If the limiter is closed, ``ClosedError`` is raised. If it was
-        closed because this question failed too long, the outcome is an error with the endpoint's message instead.
+        closed because the endpoint stayed down, and attempts at this question had failed, the outcome is instead an
+        error with the last failure's message.
         """
         limiter = limiter or RateLimiter(1)
         too_many = adapters.too_many_images(model, messages)

@@ -220,7 +220,7 @@ def choose(
 ) -> list[Model]:
     """Return the models named in ``"A,B"``, or in a list of names; each model comes once, in the order of the names.
 
-    The name of a group means the group's models. ``"all"`` means every model except baselines and models of a group.
+    The name of a group means the group's models. ``"all"`` means every model that is neither a baseline nor in a group.
     ``other`` is called with a name that is not registered; it returns a model, or None if no model has this name.
 
     >>> [model.name for model in choose("baseline/chance,baseline/oracle", load())]

@@ -68,7 +68,7 @@ def place_on(average: Map, form: str, size: Size) -> tuple[Shape, ...]:
     height).
 
     A point is the middle of the highest cell. Boxes and outlines enclose the cells with at least half of the highest
-    value. A width is the horizontal line through the middle of the box around these cells.
+    value. The form ``width`` is a horizontal line, here through the middle of the box around these cells.
     """
     scale = np.array(size) / CELLS
     row, column = np.unravel_index(int(average.argmax()), average.shape)

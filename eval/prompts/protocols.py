@@ -84,10 +84,11 @@ def render(
     """Return the messages that ask the next item: system prompt, examples, history, question.
 
     ``conversation`` has the items as shown (``chexqa.eval.prompts.option_order``). ``said`` has the model's replies to
-    the first items of the conversation; the item after them is asked. ``blind`` leaves out the pictures and changes no
-    word. ``texts`` is the wording around the questions, by default that of the benchmark; its texts ``may_abstain`` and
-    ``confidence``, if it has them, become the last lines of each question. ``frame`` is the coordinate system in which
-    a place must be given. The protocol decides how the history shows the model's wrong answers:
+    the first items of the conversation; the item after them is asked. ``blind`` (a run without pictures) leaves out the
+    pictures and changes no word. ``texts`` is the wording around the questions, by default that of the benchmark; its
+    texts ``may_abstain`` and ``confidence``, if it has them, become the last lines of each question. ``frame`` is the
+    coordinate system in which a place must be given. The protocol decides how the history shows the model's wrong
+    answers:
 
     * ``oracle_passed``: before the next stage is asked, the key replaces the wrong answer.
     * ``oracle_stated``: wrong answers stay. The first question of the next stage begins with the right answer.

@@ -245,10 +245,10 @@ class _Maker:
         """Return, for each kind, whether the masks ``other`` and ``key_mask`` give the same answer; None if two
         pictures fit a mask about equally well.
 
-        ``other`` is a second reader's mask; ``has_boxes`` is True for boxes, which can answer the grid only. Items are
-        made from ``key_mask`` and answered by ``other``. ``own`` has the benchmark's keys of the case, keyed by kind.
-        ``are_own`` is True if ``key_mask`` is the benchmark's mask; an error is then raised if an item made here is not
-        the benchmark's.
+        ``other`` is a second reader's mask. ``has_boxes`` is True if ``other`` was made from boxes; then only the
+        grid's answer is compared. Items are made from ``key_mask`` and answered by ``other``. ``own`` has the
+        benchmark's keys of the case, keyed by kind. ``are_own`` is True if ``key_mask`` is the benchmark's mask; an
+        error is then raised if an item made here is not the benchmark's.
         """
         found: Verdicts = {}
         if self.grid is not None and GRID_CELL in own:

@@ -148,7 +148,7 @@ def name_points(axis: Axes, points: Sequence[tuple[str, float, float]], ends: It
     """Write a name beside each point ``(name, x, y)``; return the number of names without a place.
 
     ``ends`` are the points' intervals ``(x_low, x_high, y_low, y_high)``, which names avoid if they can. ``other`` is a
-    text of the plot that no name may cover. ``longest`` is in inches.
+    text of the plot that no name may cover. ``longest`` is the width in inches at which a name is cut.
     """
     figure = axis.get_figure(root=True)
     assert figure is not None

@@ -62,7 +62,9 @@ def file_notice(graded: Graded) -> str | None:
 
 
 def summary(graded: Graded, frames: Frames | None = None) -> Record:
-    """Return all tables as one JSON object; shares are fractions, and null means "no number" (see ``unfinished``).
+    """Return all tables as one JSON object; shares are fractions, and null means "no number".
+
+    A model has no numbers, for example, if some of its questions are unfinished (column ``unfinished``).
 
     ``frames`` has the tables of ``graded``; if it is None, they are computed.
     """

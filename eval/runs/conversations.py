@@ -68,10 +68,10 @@ def talks(conversations: Iterable[Conversation], modifiers: option_order.Modifie
 class ConversationWorker:
     """Worker for the open conversations of one model; several concurrent tasks share it.
 
-    An overflow is a question that the endpoint rejects as too long for the model. If it rejects every question in this
-    way, the settings are wrong. So overflows before the model's first answer are not logged at once. When the model
-    answers another question, they are logged as overflows, which is a final state. If the model never answers, they are
-    logged as errors, and the same command asks their questions again.
+    An overflow is a question that the endpoint rejects as too long for the model. If the endpoint rejects every
+    question in this way, the settings are wrong. So overflows before the model's first answer are not logged at once.
+    When the model answers another question, they are logged as overflows, which is a final state. If the model never
+    answers, they are logged as errors, and the same command asks them again.
     """
 
     def __init__(
@@ -328,7 +328,7 @@ def _introduced(plan: RunIdentity, item: Item) -> tuple[str, ...]:
 
 
 def _condition(plan: RunIdentity, item: Item) -> str | None:
-    """Return the value of a turn's field ``condition``: the examples and the intervention; None if there are
+    """Return the value of a turn's field ``condition``: the examples and the kind of altered picture; None if there are
     neither.
     """
     altered = None if item.condition == ORIGINAL or _stress(plan, item) else item.condition

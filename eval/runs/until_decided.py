@@ -67,8 +67,9 @@ class DecisionStop:
         return self.tally.is_complete or ahead < self._window
 
     async def wait(self) -> None:
-        """Wait until both models have answered all items of one more patient; stop both if no turn in flight can bring
-        this about.
+        """Wait until one of the models has answered another question or ended a conversation.
+
+        If neither model is in a conversation or may begin one, no further patient can be counted, and both are stopped.
         """
         if not any(job.is_due() for job in self.jobs):
             self._stop(WAITS)

@@ -292,10 +292,10 @@ def mean(part: Sums, whole: Sums) -> Estimates:
 
 
 def linear(value: Floats, influence: sparse.csr_matrix, sides: tuple[Estimates, Estimates]) -> Estimates:
-    """Return the differences ``value (M,)`` between two ``sides``, which are shares, with the interval of a difference.
+    """Return estimates of differences of two shares: the given differences ``value (M,)`` with their intervals.
 
     ``influence (M, P)`` has each cluster's contribution to each difference; the contributions to a difference sum to
-    about zero.
+    about zero. ``sides`` has the estimates of the two shares.
     """
     members, answers = (sparse.csr_matrix(one.maximum(other)) for one, other in
                         ((sides[0].members, sides[1].members), (sides[0].answers, sides[1].answers)))  # fmt: skip

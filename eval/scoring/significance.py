@@ -141,10 +141,12 @@ def mcnemar(only_first: int, only_second: int) -> float:
 
 
 def agreeing() -> list[pl.Expr]:
-    """Return expressions for the ends of intervals of differences that agree with the column ``p``, not corrected.
+    """Return expressions that move the ends of the intervals of differences so that they agree with the uncorrected p
+    in the column ``p``.
 
-    An interval contains 0 if and only if p is 5 % or more: if not, the end nearer 0 is moved to 0, or just beyond it.
-    The columns are ``difference, difference_low, difference_high``; a row without p or without an interval stays.
+    An interval agrees if it contains 0 and p is 5 % or more, or if neither is true. If an interval does not agree, the
+    end nearer 0 is moved to 0, or just beyond 0. The columns are ``difference, difference_low, difference_high``; a row
+    without p or without an interval stays.
     """
     value, low, high = (pl.col(f"difference{end}") for end in ("", "_low", "_high"))
     equal, inside = low.is_not_null() & (pl.col("p") >= ALPHA), (low <= 0) & (high >= 0) & (pl.col("p") < ALPHA)

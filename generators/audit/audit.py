@@ -1,5 +1,7 @@
-"""The complete audit of a benchmark: how often guesses from shortcuts, frequent or implied answers are right, and what
-the benchmark contains.
+"""The complete audit of a benchmark: how often guesses are right, and what the benchmark contains.
+
+A guess is the answer that a shortcut suggests, the most frequent answer, or the answer that the rules for making items
+imply.
 """
 
 from __future__ import annotations

@@ -58,8 +58,8 @@ def installed() -> bool:
 
 
 def score_all(features: Features) -> list[Result]:
-    """Train classifiers on the features; return the score on each kind of question whose pictures or options are drawn
-    at random.
+    """Train classifiers on the features; return the score on each kind of question whose outlines, points or pictures
+    are chosen at random.
     """
     results = []
     for kind in ("contour_evaluation", *POINT_KINDS, "revision_result"):

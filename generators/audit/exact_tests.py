@@ -66,10 +66,10 @@ def detectable_hits(mass: Mass, level: float, power: float = POWER) -> float | N
     """Return the expected number of hits for the smallest leak that a test at ``level`` finds with probability
     ``power``.
 
-    ``mass`` is the distribution of the hits by chance. A leak multiplies the odds of picking a right candidate by a
-    factor that is equal in all contests. The hits then follow Fisher's noncentral hypergeometric distribution: the
-    distribution by chance, tilted exponentially. Returns None if even the largest number of hits would not be
-    significant.
+    ``mass`` is the distribution of the hits by chance. A leak multiplies the odds of picking a right candidate by the
+    same factor in every contest (set of candidates). The hits then follow Fisher's noncentral hypergeometric
+    distribution: the distribution by chance, tilted exponentially. Returns None if even the largest number of hits
+    would not be significant.
     """
     tails = np.minimum(1.0, mass[::-1].cumsum()[::-1])
     significant = np.flatnonzero(tails <= level)
@@ -108,7 +108,7 @@ class BinaryScore(NamedTuple):
 
     @classmethod
     def of(cls, contests: Sequence[HypergeometricTrial]) -> BinaryScore:
-        """Return the numbers of answers and of right answers (yes or no) in the given contests."""
+        """Return the score in the given contests (sets of candidates); each candidate gets one answer, yes or no."""
         # Each hit adds a right yes, and also a right no: one wrong candidate fewer is picked.
         base = sum(row.size - row.right - row.picked for row in contests)
         hits = sum(row.hits for row in contests)

@@ -118,9 +118,9 @@ class Result:
 class Rule(NamedTuple):
     """Outcome of one rule.
 
-    ``contests`` are explained in :mod:`chexqa.generators.audit.exact_tests`. ``answers`` is the number of all answers
-    in them, and ``right`` the number of right answers. ``expected`` is the number of right answers that chance gives on
-    average.
+    ``contests`` has the sets of candidates from which the rule picks (:mod:`chexqa.generators.audit.exact_tests`).
+    ``answers`` is the number of all answers in the contests, and ``right`` the number of right answers. ``expected`` is
+    the number of right answers that chance gives on average.
     """
 
     name: str

@@ -157,8 +157,8 @@ class ItemFeatures:
 class Features:
     """Features of all items, keyed by kind of question.
 
-    ``rows`` has all items in file order, ``choices`` their candidates. Points are candidates, too: ``beside`` has an
-    item's points on one side of the outline, ``edits`` all points of a case; a point is right if it marks an edit.
+    ``rows`` has all items in file order, ``choices`` their candidates. Each entry of ``beside`` has an item's points on
+    one side of the outline. Each entry of ``edits`` has all points of a case; those that mark an edit are right.
     """
 
     rows: dict[str, list[ItemFeatures]]

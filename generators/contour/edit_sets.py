@@ -128,17 +128,17 @@ class EditSets:
         return apply(self.sampler.mask, [self.edits[number] for number in errors])
 
     def draw(self, spacing: float, weights: Sequence[float], strict: bool) -> Choice | str:
-        """Draw random edits for the suboptimal mask and for the four pictures; return a reason if no draw is possible.
+        """Draw random edits for the suboptimal mask and for four pictures; return a reason if no draw is possible.
 
         The true edits are those of the suboptimal mask. ``spacing`` is the least distance in pixels between their
         points. ``weights`` are the weights with which one, two or three true edits are drawn; a lesion never gets more
-        edits than it has room for. With ``strict``, each of the four pictures must differ from the suboptimal mask by a
-        set of edits that could be the true set.
+        edits than it has room for.
 
-        The right picture shows the optimal mask, without edits. Two sets of edits are drawn for the other pictures: one
+        The right picture shows the optimal mask, without edits. Two sets of edits are drawn for the wrong pictures: one
         has the first set, one the second, and one both. Each picture then differs from two others by one set and from
         the third by both sets, so similarity does not reveal the right picture. The order of the pictures is random.
-        They contain neither the suboptimal mask, which was shown before, nor a mask similar to it.
+        They contain neither the suboptimal mask, which was shown before, nor a mask similar to it. With ``strict``,
+        each of the four pictures differs from the suboptimal mask by a set of edits that could be the true edits.
         """
         able = self.able(spacing)
         if not len(able):
@@ -311,10 +311,10 @@ def levels_of_area(changes: Weights, shares: Weights) -> tuple[Numbers, list[Wei
 
     ``changes`` ``(N, 3)`` has the logarithms of three ratios: the area of each wrong picture divided by the area of the
     right picture. A category is 4 * grade + rank. The rank (0 to 3) is the place of the right picture among the four
-    pictures, ordered by area. The grade (0 to 2) says how much two areas differ: the two smallest areas in the first
-    column, the smallest and the largest in the second column. ``shares`` ``(3, 4)`` has the intended shares of the four
-    ranks in each grade. A guesser can see how large the differences are, so the shares must hold in each grade and not
-    only over all grades.
+    pictures, ordered by area. The grade (0 to 2) says how much two areas differ. In the first
+    column of the result, these are the two smallest areas; in the second column, the smallest and the largest area.
+    ``shares`` ``(3, 4)`` has the intended shares of the four ranks in each grade. A guesser can see how large the
+    differences are, so the shares must hold in each grade and not only over all grades.
     """
     areas = np.sort(np.pad(changes, ((0, 0), (0, 1))), axis=1)
     ranks = (changes < 0).sum(axis=1)

@@ -1,10 +1,10 @@
-"""Coloured points of a revision: points that mark a true edit, and other points that look the same.
+"""Coloured points of a revision: true points, which mark a true edit, and other points that look the same.
 
 Each of the other points is about as far from the outline as the deepest pixel of a possible edit would be. Its
 position is chosen from many possible positions. Each point lies outside the outline with the same probability,
 independently of the other points, so the number of points on a side does not show where the true points are. On each
-side of the outline, the most and the least isolated point are true equally often, and so are the farthest and the
-nearest point from the outline.
+side of the outline, the most isolated point is a true point as often as the least isolated one, and the point farthest
+from the outline as often as the nearest.
 """
 
 from __future__ import annotations
@@ -198,8 +198,8 @@ def choose(
 
     ``own`` are the positions of the true points, which mark an edit. ``places`` are the possible positions of the other
     points; at most ``wanted`` of them are chosen. ``together (N, N)`` is True for two of ``places`` that can both be
-    shown. ``inside`` is True for a point inside the drawn outline; ``depths`` has each point's distance from it in
-    pixels. Both have the true points first, then ``places``.
+    shown. ``inside`` is True for a point inside the drawn outline; ``depths`` has each point's distance from the
+    outline in pixels. ``inside`` and ``depths`` have the true points first, then ``places``.
     """
     xy = np.array([*own, *places], float)
     distances = np.hypot(*(xy[:, None] - xy[None, :]).transpose(2, 0, 1))

@@ -118,7 +118,7 @@ def named(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def load(benchmark: Benchmark) -> Interventions:
-    """Read the altered items of a benchmark; a benchmark without interventions has no altered items.
+    """Return the altered items of a benchmark; there are none if it was made without altered pictures.
 
     Raise ``InputError`` if a file was changed, or if an altered item contradicts its original.
     """

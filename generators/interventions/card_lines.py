@@ -17,7 +17,7 @@ _FILLS = {
 def lines(about: Record) -> list[str]:
     """Return the Markdown text on altered pictures, from the content of ``benchmark.json``.
 
-    The text is empty without interventions.
+    The text is empty if the benchmark has no altered pictures.
     """
     found = about.get("interventions")
     if found is None:

@@ -53,10 +53,12 @@ def clean_place(image: Gray, patch: Mask, lungs: Lungs, taken: Mask) -> Mask | N
     """Return a mask ``(H, W)`` like ``patch``, in the lungs and away from findings; None if there is none.
 
     ``image`` is the radiograph, ``lungs`` the lungs without the heart, and ``taken`` the pixels of all findings in the
-    radiograph. At least the share :data:`LEAST_IN_LUNG` of each part of the place lies in the lungs, or the share of
-    the patch's part if that is smaller. A part in the other lung, at the mirrored place, is at most the share
-    :data:`MOST_RESIZED` larger or smaller than the patch's; elsewhere it has the same shape. Every pixel of the place
-    is farther from ``taken`` and from ``patch`` than :data:`BAND`, the width in which a fill fades out.
+    radiograph. The returned mask has one part for each separate part of ``patch``. At least the share
+    :data:`LEAST_IN_LUNG` of a returned part lies in the lungs; if a smaller share of the patch's part does, this share
+    is enough. A returned part at the mirrored place in the other lung is at most the share :data:`MOST_RESIZED` larger
+    or smaller than the patch's part. Any other returned part has the shape of the patch's part, or its mirror image.
+    Every returned pixel is farther from ``taken`` and from ``patch`` than :data:`BAND`, the width in which a fill fades
+    out.
     """
     band = scaled(BAND, image.shape)
     labels = np.asarray(cv2.connectedComponents(grown(patch, band).astype(np.uint8))[1])

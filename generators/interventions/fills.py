@@ -3,9 +3,9 @@
 ``inpaint`` continues the broad tone around the patch smoothly through the patch and copies ribs, vessels and noise from
 tissue without a finding (``textures``). It fades out in a band around the patch, since the halo of a lesion reaches
 beyond its outline. If the radiograph has no such tissue, ``inpaint`` adds noise with the amplitude and the spectrum of
-lung tissue beside the patch, and beyond the lungs of the tissue there. ``mean`` uses the mean grey level of the rim
-around the patch. ``blur`` smooths the patch and its surroundings together, so a large lesion stays visible as a soft
-shadow; ``blur`` is there for comparison.
+the tissue beside the patch: lung tissue in the lungs, other tissue outside them. ``mean`` uses the mean grey level of
+the rim around the patch. ``blur`` smooths the patch and its surroundings together, so a large lesion stays visible as a
+soft shadow; ``blur`` is there for comparison.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class _Edges(NamedTuple):
 
 
 class OtherLung:
-    """Map of masks from the lung ``source`` into the lung ``target``; both are masks ``(H, W)`` and not empty."""
+    """Transformation of masks from one lung into the other; ``source`` and ``target`` are the lungs, not empty."""
 
     def __init__(self, source: Mask, target: Mask) -> None:
         height, width = source.shape

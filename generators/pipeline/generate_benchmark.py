@@ -81,7 +81,7 @@ def generate(
 
 
 def _altered(built: Mapping[str, Record], seed: int) -> Iterator[Record]:
-    """Yield the records of interventions in the order of the benchmark's cases."""
+    """Yield the records of altered pictures in the order of the benchmark's cases."""
     for case_id in sorted(built, key=lambda case_id: bench_case_id(seed, case_id)):
         if (record := built[case_id].get("interventions")) is not None:
             yield record

@@ -33,9 +33,9 @@ class GenerationJob:
 
     With ``controls`` every drawing (outline, points or grid) is also made on plain grey; with ``layers`` the drawn
     pixels are also stored as a mask. With ``reviewed`` only lesion masks that a review approved are used. ``plugins``
-    has the names of the plugins that add questions. With ``lateral``, lateral views are also used. ``fill`` is the name
-    of the fill of interventions; None makes no altered pictures. ``fresh_of`` describes the existing benchmark whose
-    cases get fresh items, as in ``benchmark.json``; None for other generations.
+    has the names of the plugins that add questions. With ``lateral``, lateral views are also used. ``fill`` is the
+    method that fills in lesions in altered pictures; None makes no altered pictures. ``fresh_of`` describes the
+    existing benchmark whose cases get fresh items, as in ``benchmark.json``; None for other generations.
     """
 
     perception: PerceptionRecipe | None

@@ -77,11 +77,11 @@ class LesionSize:
 class Survey:
     """All measures and random draws of the first pass over a case.
 
-    ``perception``, ``grid`` and ``places`` belong to one task each (the questions of the recipe of that name), and are
-    None if the case gives no items of the task. ``size`` is None if there is no lesion. ``masks`` has every mask at the
-    working size as run lengths. Each entry of ``skipped`` has a task (None for all tasks) and the reason why the case
-    gives this task no items. ``lung_doubts`` has a clause for each doubt about the lungs. ``lungs_predicted`` is True
-    if a model predicted the lungs.
+    A task is all questions of one recipe, and has the recipe's name. ``perception``, ``grid`` and ``places`` have the
+    measures for the task of their name, and are None if the case gives no items of this task. ``size`` is None if there
+    is no lesion. ``masks`` has every mask at the working size as run lengths. Each entry of ``skipped`` has a task
+    (None for all tasks) and the reason why the case gives this task no items. ``lung_doubts`` has a short text for each
+    reason to doubt the masks of the lungs. ``lungs_predicted`` is True if a model predicted the lungs.
     """
 
     source_case_id: str

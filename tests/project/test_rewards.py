@@ -18,7 +18,7 @@ from chexqa.rewards import SCORINGS, Rewards, text_of
 
 
 def test_a_benchmark_with_its_canary_is_refused_unless_told_otherwise(tiny_benchmark: Path) -> None:
-    with pytest.raises(InputError, match=r"canary .* not for training.*allow_test=True"):
+    with pytest.raises(InputError, match=r"canary .* must not be used for training.*allow_test=True"):
         Rewards(tiny_benchmark)
     assert Rewards(tiny_benchmark, allow_test=True)([], item_id=[]) == []
 

@@ -376,7 +376,7 @@ def test_a_radiograph_that_is_not_there_is_left_out_and_named(root: Path, cli: C
         ({"../../etc_a_b": {}}, "is not of the form"),
         ({"a_b_": {}}, "is not of the form"),
         ({KEY: {"Edema": {"size": [H, W], "counts": "\ud800"}}}, "contains \\ud800, an unpaired surrogate"),
-        ({KEY: {"Edemas": []}}, "there is no finding 'Edemas' in CheXlocalize (did you mean 'Edema'?)"),
+        ({KEY: {"Edemas": []}}, "'Edemas' is not one of CheXlocalize's findings (did you mean 'Edema'?)"),
         ({KEY: {"Edema": [BOX]}}, "the size must be [height, width] in pixels, not None"),
         ({KEY: {"img_size": [9999999, 9999999], "Edema": [BOX]}}, "more than 64,000,000 pixels"),
         ({KEY: {"img_size": [H, W], "Edema": [[1, 2, 3]]}}, "Edema: must be a list of polygons, each a list of [x, y]"),

@@ -75,13 +75,13 @@ def test_pictures_are_found_in_any_of_the_usual_folders_and_both_splits_are_read
 
 
 FAULTS: list[tuple[Any, str]] = [
-    (entry("1.png", Efusion=[BOX]), "1.png: there is no finding 'Efusion' in ChestX-Det (did you mean 'Effusion'?)"),
+    (entry("1.png", Efusion=[BOX]), "1.png: 'Efusion' is not one of ChestX-Det's findings (did you mean 'Effusion'?)"),
     (entry("1.png", Effusion=[[[1, 1], [1500, 1], [5, 5]]]), "1.png, Effusion: polygon 1 has the point (1500, 1)"),
     (entry("1.png", Effusion=[[[1, 1], [5, 5]]]), "1.png, Effusion: a polygon must be a list of three or more [x, y]"),
     (entry("1.png", Effusion=["abc"]), "a polygon must be a list of three or more [x, y]"),
     (entry("1.png", Effusion=[[[1, 1], [2, float("1e999")], [3, 3]]]), "has the point (2, inf)"),
     ({"file_name": "1.png", "syms": ["Mass"], "polygons": []}, "'syms' and 'polygons' must be lists of the same"),
-    ({"file_name": "1.png", "syms": [["Mass"]], "polygons": [BOX]}, "there is no finding '['Mass']'"),
+    ({"file_name": "1.png", "syms": [["Mass"]], "polygons": [BOX]}, "'['Mass']' is not one of"),
     ({"syms": []}, "entry 1: has no 'file_name'"),
     (entry("../1.png", Mass=[BOX]), "entry 1: 'file_name' must be a picture's name without a folder, not '../1.png'"),
     ("text", "entry 1: has no 'file_name'"),
@@ -141,14 +141,14 @@ def test_where_nothing_is_left_the_first_fault_is_the_error(det: Path, cli: Cli)
     code, out, err = ingest_det(cli, det)
     assert (code, out) == (2, "")
     assert "no case to write" in err
-    assert "there is no finding 'Efusion'" in err
+    assert "'Efusion' is not one of ChestX-Det's findings" in err
     assert not (det / "cases.jsonl").exists()
 
 
 def test_many_faults_are_counted_after_the_first_ten(det: Path, cli: Cli) -> None:
     write_det(det, *[entry(f"{number}.png", Bad=[BOX]) for number in range(25)], entry("2.png", Mass=[BOX]))
     err = ingest_det(cli, det)[2]
-    assert err.count("there is no finding 'Bad'") == 10
+    assert err.count("'Bad' is not one of ChestX-Det's findings") == 10
     assert "left out: 15 more entries, not listed here" in err
 
 
@@ -318,7 +318,7 @@ def test_missing_pictures_and_masks_are_counted(ils: Path, cli: Cli) -> None:
 
 
 BAD_STUDIES: list[tuple[Any, str]] = [
-    (study([pair("efusion")], []), "there is no finding 'efusion' in MIMIC-ILS (did you mean 'effusion'?)"),
+    (study([pair("efusion")], []), "'efusion' is not one of MIMIC-ILS's findings (did you mean 'effusion'?)"),
     (study([pair("effusion", mask=None)], []), "s0, s1_effusion: has no 'seg_mask_path'"),
     (study([], [], image_path=None), "s0: has no 'image_path'"),
     (study([], [], dicom_id=7), "s0: has no 'dicom_id'"),

@@ -174,8 +174,8 @@ def list_pages(out: Path, pages: Sequence[Written]) -> None:
               "review.json.")  # fmt: skip
 @click.option("--image-root", type=click.Path(path_type=Path), help="Folder that the manifest's paths are relative to.")
 @click.option("--incomplete", is_flag=True,
-              help="Write a reviewer's second folder, which proposes the keys, even if rows of the blind sheet are not "
-              "answered and will not be.")  # fmt: skip
+              help="Write a reviewer's second folder, which proposes the keys, even if the reviewer has left rows of "
+              "the blind sheet unanswered.")  # fmt: skip
 def open_second(
     batch: Path, verdicts: Path | None, benchmark: Path | None, page: bool, page_only: bool, source_pixels: bool,
     manifest: Path | None, image_root: Path | None, incomplete: bool,

@@ -200,7 +200,7 @@ class Batch:
 
     @cached_property
     def sheets(self) -> dict[tuple[str, str], Dealt]:
-        """The batch's sheets, keyed by kind and reviewer; each row of a sheet states its kind and reviewer."""
+        """The batch's sheets, keyed by kind and reviewer; each row names the kind and the reviewer of its sheet."""
         dealt = [
             Dealt(
                 PurePosixPath(sheet["file"]).stem, sheet["reviewer"], sheet["kind"], frozenset(sheet["rows"]),
@@ -258,7 +258,7 @@ def recorded_manifest(batch: Batch) -> Path | None:
 
 
 def recorded_runs(batch: Batch) -> tuple[Path, ...]:
-    """Return the paths of the runs whose answers the sheets show as places beside the proposals.
+    """Return the paths of the runs whose answers (points, boxes) the sheets draw beside the proposals.
 
     Raises ``InputError`` if a run is missing.
     """

@@ -102,8 +102,8 @@ def open_second_parts(
     parts = second_parts(batch)
     if not parts:
         raise InputError(
-            f"{batch.path}: no blind sheet of this review is followed by a sheet with the key, so there is nothing to "
-            "write."
+            f"{batch.path}: no reviewer of this review gets a sheet with proposals after a blind sheet, so there is "
+            "nothing to write."
         )
     missing = _missing(batch, verdicts)
     waiting = [

@@ -58,7 +58,7 @@ class ManifestMasks:
 
 
 def seen_in_key(key: CaseKey) -> str | None:
-    """Return the hash of the mask in a benchmark's key; ``None`` if the key does not identify the radiograph."""
+    """Return the hash of the radiograph, lesion and lungs in a key; ``None`` if the key lacks the radiograph's hash."""
     stored, image_key = key.measures.get("masks", {}), key.measures.get("image_key")
     return mask_seen(str(image_key), stored) if image_key else None
 

@@ -252,8 +252,8 @@ def _mask_review(
 def write_version(applied: Applied, out: Path, carry: Carry | None = None) -> Record:
     """Write the new version's folder, completely or not at all, and return its ``benchmark.json``.
 
-    ``carry`` writes the altered items of a benchmark with interventions; without ``carry``, a benchmark with
-    interventions is refused.
+    ``carry`` writes the altered items, if the benchmark has any; without ``carry``, a benchmark with altered items is
+    refused.
     """
     if "interventions" in applied.bench.about and carry is None:
         raise InputError(f"{applied.bench.folder}: has altered items; call write_version() with the argument 'carry', "

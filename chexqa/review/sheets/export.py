@@ -123,9 +123,9 @@ def export(
 
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """Yield a temporary folder with a work folder inside.
+    """Yield a temporary folder, which becomes ``out`` unless an error is raised.
 
-    The temporary folder becomes ``out`` unless an error is raised.
+    The temporary folder has a work folder, which is removed at the end.
     """
     if os.path.lexists(out) and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out}: exists already, and its sheets may be filled in; choose another folder.")

@@ -18,7 +18,7 @@ from chexqa.review.sheets.questions import Questions, made_from
 
 
 class Source(NamedTuple):
-    """The benchmark or manifest under review, as in the batch file; ``version`` is ``None`` for a manifest."""
+    """The benchmark or manifest under review, as in ``review.json``; ``version`` is ``None`` for a manifest."""
 
     name: str
     version: str | None
@@ -31,7 +31,7 @@ class Source(NamedTuple):
 def questions(
     path: Path, manifest: Path | None, image_root: Path | None, runs: Sequence[Path] = ()
 ) -> tuple[Source, Questions]:
-    """Return the source (for the batch file) and the questions of a benchmark with its key.
+    """Return the source (for ``review.json``) and the questions of a benchmark with its key.
 
     ``manifest`` is the manifest that the benchmark was made from, if given. ``runs`` is explained in
     :func:`answers_in`.
@@ -72,7 +72,7 @@ def _sources(bench: benchmark.Benchmark, manifest: Path | None, image_root: Path
 
 
 def bench_source(bench: benchmark.Benchmark) -> Source:
-    """Return the batch file's entry for a benchmark."""
+    """Return the entry for a benchmark in the batch file ``review.json``."""
     about = bench.about
     return Source(bench.name, about["version"], bench.hash, bench.folder, bench.is_phantom, about["canary"])
 

@@ -61,7 +61,7 @@ def fitted(pixels: Pixels, room: tuple[int, int]) -> Pixels:
 
 
 def compose(row_id: str, thumbs: Sequence[Thumb], box: tuple[int, int]) -> tuple[bytes, tuple[int, int]]:
-    """Return a JPEG and its ``(width, height)``; it shows the row's id, and the pictures below (four are two by two).
+    """Return a JPEG and its ``(width, height)``; it shows the row's id and, under it, the pictures (four in two rows).
 
     The JPEG fits into ``box``, unless the id needs more than one line.
     """

@@ -51,8 +51,8 @@ class ItemBuilder:
     def drawn(self, role: str, image: drawing.Image, *draws: Callable[[drawing.Image], drawing.Image]) -> list[Picture]:
         """Store the pictures that the functions ``draws`` make by drawing on the radiograph.
 
-        With controls, the pictures that they make by drawing on plain grey instead are stored too. The files are padded
-        to the same number of bytes, so that their size gives no answer away.
+        If ``controls`` is True, the pictures that ``draws`` make on plain grey are stored too. The files are padded to
+        the same number of bytes, so that their size gives no answer away.
         """
         overlays = [draw(image) for draw in draws]
         files = png.of_one_length([png.encode(overlay) for overlay in overlays])
