@@ -69,8 +69,8 @@ def tables(
 def main(runs: int = 1000, *sizes: int) -> None:
     for patients in sizes or (30, 100, 200, 400):
         print(
-            f"{patients} patients. Verdicts on {runs} runs of each model, and verdicts '{READS}' by the measures CGR, UAR "
-            "and IS. A coin of 50 % says yes with this probability, whatever the picture shows:"
+            f"{patients} patients. Verdicts on {runs} runs of each model, and verdicts '{READS}' by the measures CGR, "
+            "UAR and IS. A coin of 50 % says yes with this probability, whatever the picture shows:"
         )
         whole = {f"coin of {100 * yes:.0f} %": (yes, yes, yes) for yes in COINS}
         lookers = [planted_looks.Planted(f"looks in {100 * looks:.0f} %", looks, 0, 0.9, USES) for looks in LOOKS]

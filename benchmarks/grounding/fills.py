@@ -246,7 +246,7 @@ def classifiers() -> dict[str, Callable[[], Any]]:
 def scores(rows: list[tuple[Numbers, Numbers]], make: Callable[[], Any]) -> npt.NDArray[np.float64]:
     """Return, for both pictures of each pair, the probability that the picture is the first one, ``(pairs, 2)``.
 
-    ``rows`` has the statistics of the pictures. ``make`` makes a classifier. It is trained on the other pairs.
+    ``rows`` has the statistics of the pictures. ``make`` returns a classifier, which is trained on other pairs.
     """
     from sklearn.model_selection import GroupKFold
 

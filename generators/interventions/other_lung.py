@@ -38,7 +38,7 @@ class _Edges(NamedTuple):
 
 
 class OtherLung:
-    """Transformation of masks from one lung into the other; ``source`` and ``target`` are the lungs, not empty."""
+    """Transformation of masks from one lung into the other; ``source`` and ``target`` are masks of lungs, not empty."""
 
     def __init__(self, source: Mask, target: Mask) -> None:
         height, width = source.shape
