@@ -28,7 +28,7 @@ from chexqa.eval.prompts.parser_labels import (
 from chexqa.eval.prompts.parser_sentences import HEDGES
 
 # Written into every turn. Any change of a reading needs a new version; ``tests/replies/readings.json`` checks this.
-VERSION = 6
+VERSION = 7
 
 
 _SENTENCES = re.compile(r"(?<=[.!])\s+")

@@ -31,20 +31,30 @@ _LABEL = (
     rf"(?:\b(?:my|the|overall|stated|estimated|final)\s){{0,2}}\b{_WORD}{_IN}\s?(?:{_SCALE}\s?)?"
     rf"[\"']?\s?(?:\bis\b|\bof\s(?={_ABOUT}\d)|[:=|]|[-–—]\s|→)\s?[:=]?\s?[\"']?"
 )
-# Statements: a label and what follows it, a tag, and "80 % confident". "80 % confident" must have a unit and stand on
-# one line, because an answer's number may stand above a line that begins with "Confidence".
+# Statements: a label and what follows it, a tag, and "80 % confident". "80 % confident" must have a unit (%, /100, /10)
+# and stand on one line, because an answer's number may stand above a line that begins with "Confidence".
 _LABELLED = re.compile(rf"{_LABEL}(?P<value>[^\n<]*)", re.I)
 _TAGGED = re.compile(rf"<{_WORD}>(?P<value>[^<>\n]{{0,80}})</{_WORD}>", re.I)
-_WITH_UNIT = r"\d{1,9}(?:[.,]\d{1,9})?[ \t\u00a0]?(?:\\?%|percent\b|per cent\b|pct\b)"
+_WITH_UNIT = r"\d{1,9}(?:[.,]\d{1,9})?[ \t\u00a0]?(?:\\?%|percent\b|per cent\b|pct\b|/[ \t\u00a0]?100?\b|out of 100?\b)"
+_RIGHT = r"that (?:i am|i'm|(?:my|the|this) (?:whole )?answer is) (?:right|correct)\b"
 _MEANT = (
-    r"(?:confident|certain|sure|confidence|certainty)\b|(?:chance|probability|likelihood) that "
-    r"(?:i am|i'm|(?:my|the|this) (?:whole )?answer is) (?:right|correct)\b|likely to be (?:right|correct)\b"
+    rf"(?:confident|certain|sure|confidence|certainty)\b|(?:chance|probability|likelihood) {_RIGHT}|"
+    r"likely to be (?:right|correct)\b"
 )
+# "I am not 100 % sure" states no confidence, nor does the end of a range, "80-90 % sure".
+_NO_OTHER = r"(?<![\d.,–-])(?<!\bnot )(?<!n't )(?<!\bnot quite )(?<!\bnot be )(?<!n't be )"
 _PHRASE = re.compile(
-    rf"[(\[]?(?:\b(?:and\s)?(?:i\sam|i'm|i feel)\s)?{_ABOUT}(?P<value>{_WITH_UNIT}[ \t\u00a0](?:{_MEANT}))[^\n<]*",
+    rf"[(\[]?(?:\b(?:and\s)?(?:i\sam|i'm|i feel)\s)?{_ABOUT}{_NO_OTHER}(?P<value>{_WITH_UNIT}[ \t\u00a0](?:{_MEANT}))"
+    r"[^\n<]*",
     re.I,
 )
 _AFTER = re.compile(rf"\b(?:confident|certain|sure)[ \t]?\({_ABOUT}(?P<value>{_WITH_UNIT})\)[^\n<]*", re.I)
+# "I'd bet 80 % on it": the bet must be on the answer, not on a finding or a part of the picture.
+_BET = re.compile(
+    rf"\b(?:i'd|i would)\s(?:bet|wager|put|estimate)\s{_ABOUT}(?P<value>{_WITH_UNIT}[ \t\u00a0]"
+    rf"(?:on (?:it|this|that|(?:my|the|this) (?:whole )?answer)\b(?! \w)|{_RIGHT}))[^\n<]*",
+    re.I,
+)
 # Before the number: a bracket, a sign of a formula, or a word that the number explains, such as "high (80 %)".
 _BEFORE = r"(?:(?:very |fairly |quite |rather )?(?:high|moderate|medium|low)\s?[,:(–—-]\s?)?(?:\\boxed|[\[({$\s])*"
 _VALUE = re.compile(rf"{_BEFORE}{_ABOUT}{_NUMBER}(?P<rest>[^\n]*)", re.I)
@@ -71,9 +81,9 @@ def read(reply: str | None) -> StatedConfidence:
     """
     text = composed((reply or "")[-TAIL:])
     places = [place for place, character in enumerate(text) if character not in _MARKDOWN]
-    plain = "".join(text[place] for place in places)
+    plain = "".join(text[place] for place in places).replace("’", "'")
     found = max(
-        (match for form in (_LABELLED, _TAGGED, _PHRASE, _AFTER) for match in form.finditer(plain)),
+        (match for form in (_LABELLED, _TAGGED, _PHRASE, _AFTER, _BET) for match in form.finditer(plain)),
         key=lambda match: match.start(), default=None,
     )  # fmt: skip
     if found is None or any(mark[2] for mark in THOUGHT_MARKS.finditer(plain.casefold(), found.end())):
