@@ -86,8 +86,9 @@ def place_wordings(language: str) -> Record:
 def reworded(conversation: Record, texts: Record, where: str) -> Record:
     """Return a copy of ``conversation`` in which each text of ``texts`` replaces the text of the same name.
 
-    Raises ``InputError`` for a name that ``conversation`` lacks, and for a missing placeholder. The error text begins
-    with ``where``, such as ``en.yaml, field 'prompts.reason``; the text's name and the closing quotation mark follow.
+    Raises ``InputError`` for a name that ``conversation`` lacks, and for a missing placeholder. ``where`` is the
+    beginning of the message, up to the text's name and with an open quotation mark: from ``en.yaml, field
+    'prompts.reason``, the message makes ``en.yaml, field 'prompts.reason.NAME'``.
     """
     for name in texts:
         if not isinstance(conversation.get(name), str):

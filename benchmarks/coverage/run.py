@@ -183,8 +183,8 @@ def _nested(first: list[Floats], second: list[Floats], asked: int, chance: float
 
 
 def few_lost(items: int, whole: bool = False) -> FewDiffer:
-    """Return a function that simulates two models, the second of which has a few answers wrong besides those of the
-    first.
+    """Return a function that simulates two models; the second is wrong wherever the first is, and on a few further
+    answers.
 
     Each patient has ``items`` answers, half of which the first model has right. With ``whole``, the answers of a
     patient are all right or all wrong.

@@ -7,8 +7,9 @@ patients it simulates RUNS runs. It prints the share of runs with each verdict, 
 people's published rules class as "uses the picture". 1,000 runs with 30, 100, 200 and 400 patients take about two
 minutes.
 
-The patients have two findings, as many of each. For coins, the runs are simulated twice more: with findings of which
-each has half as many patients as the one before, down to one patient, and with findings of two or three patients.
+Half of the patients have one finding, half the other. For coins, the runs are simulated twice more: once with findings
+whose numbers of patients halve from one finding to the next, down to one patient, and once with many findings of two or
+three patients each.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ LOOKS = (0.1, 0.2, 0.3, 0.5)
 
 
 def halved(patients: int) -> list[str]:
-    """Return each patient's finding; a finding has half of the patients that are left, and the last has one patient."""
+    """Return each patient's finding: the first finding gets half of the patients, and each further finding half of the
+    remaining patients, down to one patient.
+    """
     found: list[str] = []
     while len(found) < patients:
         left = patients - len(found)
@@ -45,7 +48,7 @@ def few(patients: int) -> list[str]:
 
 
 SPREADS: dict[str, Callable[[int], Sequence[str]]] = {
-    "findings of half as many patients each": halved, "findings of two patients": few,
+    "findings with halving numbers of patients": halved, "findings of two patients": few,
 }  # fmt: skip
 
 
@@ -54,7 +57,7 @@ def tables(
 ) -> pl.DataFrame:
     """Simulate runs of a model with the given probabilities of yes; return their table ``grounding``, a row per run.
 
-    The patients go through ``findings`` in turn.
+    Patient i has the finding ``findings[i % len(findings)]``.
     """
     parts = []
     for start in range(0, runs, AT_ONCE):

@@ -294,7 +294,7 @@ def main(sources: dict[str, list[Callable[[], Lesion]]], fill: Fill) -> None:
             rows = [one for one in pool.map(measured, source, [fill] * len(source), chunksize=4) if one is not None]
         print(
             f"{name}, filled by '{fill}': {len(rows)} of {len(source)} radiographs can be filled. Pictures classified "
-            "correctly, in percent (95 % interval in brackets; limit: 60):",
+            "correctly, in percent (95 % interval in brackets; at most 60 wanted):",
             flush=True,
         )
         for test in PIXELS:

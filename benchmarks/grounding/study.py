@@ -160,7 +160,9 @@ def again(bench: Benchmark, fresh: Benchmark, planted: dict[str, dict[str, float
 
 
 def blind_to_side(bench: Benchmark, readers: int) -> None:
-    """Print how often the answers of readers who toss a coin between left and right follow the mirrored picture."""
+    """Simulate readers who toss a coin between left and right; print how often their answers follow the mirrored
+    picture.
+    """
     mirrored = [name for name in altered_items.load(bench).items if name.endswith("/comparison@mirror")]
     random = np.random.default_rng(0)
     names = [f"blind {number}" for number in range(readers)]
@@ -173,7 +175,8 @@ def blind_to_side(bench: Benchmark, readers: int) -> None:
     pairs = answer_pairs.answer_pairs(study).filter("right")
     _, found = followed_keys.side_followed(study.sample, pairs)
     print(f"models that pick a side at random: of {pairs.height:,} comparisons answered right, "
-          f"{100 * float(np.nanmean(found.value)):.1f} % are right when mirrored too (50 % expected)")  # fmt: skip
+          f"{100 * float(np.nanmean(found.value)):.1f} % are also answered right on the mirrored picture (50 % "
+          "expected)")  # fmt: skip
 
 
 if __name__ == "__main__":

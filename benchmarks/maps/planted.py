@@ -43,7 +43,7 @@ SMALLEST, CELLS = 0.1, 128
 def chance(skill: float, rank: int, lesions: int) -> float:
     """Return the probability of pointing at a lesion; ``rank`` is the lesion's rank by size, from 0 (smallest).
 
-    The only lesion of a finding counts as its largest.
+    ``lesions`` is the number of lesions of the finding. If it is 1, the lesion is treated as the largest.
     """
     return skill * (SMALLEST + (1 - SMALLEST) * rank / (lesions - 1) if lesions > 1 else 1)
 

@@ -104,8 +104,8 @@ def real_shapes() -> Any:
 def real(data: Path) -> Iterator[Lesion]:
     """Yield the lesions of ChestX-Det.
 
-    ChestX-Det has no lung masks, so a radiograph gets the lungs of another data set (JSRT): those that contain the most
-    pixels of its lesions.
+    ChestX-Det has no lung masks. A radiograph therefore gets lungs of another data set (JSRT): the lungs that contain
+    the most pixels of the radiograph's lesions.
     """
     shapes = real_shapes()
     anatomies = shapes.anatomies(data)
@@ -268,8 +268,8 @@ def answered(train: list[dict[str, Any]], test: list[dict[str, Any]]) -> npt.NDA
 
 
 def judge(args: argparse.Namespace) -> None:
-    """Print how often a random forest finds the right one of four outlines, with a 95 % interval, for all items,
-    phantoms and real radiographs.
+    """Print how often a random forest finds the right one of four outlines, with a 95 % interval: for all items, then
+    for phantoms and for real radiographs separately.
     """
     train = [json.loads(line) for line in args.train.open(encoding="utf-8")]
     test = [json.loads(line) for path in args.test for line in path.open(encoding="utf-8")]

@@ -30,7 +30,9 @@ PARTS = ("right_lung", "left_lung", "heart")
 
 
 def filled(polygons: list[Any], scale: float = 1.0) -> Mask:
-    """Return the union of polygons, each a list of x, y points times ``scale``, as a mask ``(1024, 1024)``."""
+    """Return the union of polygons (lists of x, y points) as a mask ``(1024, 1024)``; all x, y are multiplied by
+    ``scale``.
+    """
     canvas = np.zeros((SIDE, SIDE), np.uint8)
     for points in polygons:
         cv2.fillPoly(canvas, [np.round(np.asarray(points, float) * scale).astype(np.int32)], 1)

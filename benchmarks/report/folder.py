@@ -53,8 +53,8 @@ _HEAD = 64  # bytes; a PNG's width and height are among them
 def copies(source: Benchmark, wanted: int, folder: Path) -> Benchmark:
     """Return a benchmark of copies of ``source``'s cases; it has just enough cases for ``wanted`` items.
 
-    The first copy of each case keeps its id. The thumbnails are written into ``folder``. Of pictures in questions on
-    places, only the file headers are written there, because a report reads the sizes of these pictures.
+    The first copy of each case keeps its id. The thumbnails are written into ``folder``. A picture in a question on
+    places is cut to its file header, from which a report reads the size, and is written into ``folder`` too.
     """
     assert source.answers is not None
     assert source.cases is not None
@@ -148,8 +148,8 @@ def _milliseconds(page: Any, where: str, laid_out: str) -> float:
 class Memory:
     """Memory of this process and all processes that it started, in MB, measured every 50 ms.
 
-    ``peak`` counts the pages of libraries once; they are the only pages that the processes share. ``resident_peak``
-    counts them in every process, as a sum of the processes' resident memory does.
+    ``peak`` counts the pages of libraries once; they are the only pages that the processes share. ``resident_peak`` is
+    the sum of the processes' resident memory, which counts these pages again for every process.
     """
 
     def __init__(self) -> None:
@@ -157,8 +157,8 @@ class Memory:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def now(self) -> tuple[float, float]:
-        """Return the memory in use now, in MB: first with the shared pages counted once, then with them in every
-        process.
+        """Return the memory in use now, in MB, as two sums over the processes: the first counts shared pages once, the
+        second counts them again for every process.
         """
         own, _ = _pages("self")
         started = list(map(_pages, _started()))

@@ -328,14 +328,16 @@ class PlacesEvidence(_RegionEvidence):
         return {"region": [self.union.get(name, 0.0) for name in self.shown]}
 
     def is_near(self, margin: float | None = None) -> bool:
-        """Return True if a share is near its threshold, or the lesion also lies in an option's region not involved."""
+        """Return True if a share is near its threshold, or if the lesion involves a region and also reaches into the
+        region of a wrong option.
+        """
         touched = [name for name in self.shown if self.union.get(name, 0.0) > 0 and name not in self.involved]
         return (bool(self.involved) and bool(touched)) or super().is_near(margin)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LungEvidence(_PartsEvidence):
-    """Evidence of severity in one lung (``side``): the covered share and the number of covered pixels of both lungs."""
+    """Evidence of severity in the lung ``side``: the covered share and the number of covered pixels of each lung."""
 
     side: str
     lung_share: Mapping[str, float]

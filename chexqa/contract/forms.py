@@ -129,7 +129,7 @@ class Cell(Form):
         return None
 
     def right_answers(self, key: Sequence[int]) -> list[tuple[int, ...]]:
-        """Return each hit cell as an answer."""
+        """Return one answer for each cell in ``key``; each of these answers is right."""
         return [(cell,) for cell in key]
 
 

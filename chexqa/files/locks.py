@@ -1,8 +1,8 @@
 """Locks between processes; the operating system releases a lock when its process ends or is killed.
 
 The package filelock provides the locks on every system. A file or folder is written under a hidden name, is
-locked until it is complete, and is then renamed. On Windows it is not locked, because Windows can neither open folders
-nor rename open files.
+locked until it is complete, and is then renamed. On Windows, files and folders are not locked while they are written,
+because Windows can neither open folders nor rename open files.
 """
 
 from __future__ import annotations

@@ -277,7 +277,7 @@ def _opened(data: bytes, path: Path | str) -> tuple[Image.Image, int]:
         raise InputError(f"{path}: the picture {too_large}") from None
     except UnidentifiedImageError:
         raise InputError(
-            f"{path}: not a PNG or JPEG picture, or a picture with a damaged beginning; give another file."
+            f"{path}: is not a PNG or JPEG picture, or its beginning is damaged; give another file."
         ) from None
     except _DAMAGED as error:
         raise InputError(f"{path}: the picture is damaged ({error}); give a complete file.") from None

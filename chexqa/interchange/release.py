@@ -145,7 +145,7 @@ class _Reader:
     def picture(self, key_id: str, name: str) -> str:
         """Copy a picture of the release, byte for byte, and return its path in the benchmark."""
         if "\0" in name:
-            raise InputError(f"the picture {name!r} has a NUL character in its path.")
+            raise InputError(f"the picture's path {name!r} contains a NUL character; correct the path.")
         parts = PurePosixPath(name).parts
         if not parts or ".." in parts or PurePosixPath(name).is_absolute():
             raise InputError(f"the picture '{name}' lies outside the case's folder; correct the picture's path.")

@@ -77,7 +77,7 @@ class Air:
 
     - ``heart``, ``vessels`` (the great vessels), ``abdomen``: the shares of air that these organs displace.
     - ``cage``: 1 inside the chest and 0 outside.
-    - ``left``: the remaining share of air, which these organs do not displace.
+    - ``remaining``: the share of air that these organs do not displace.
     - ``depth``: the thickness of the air.
     - ``room``: the air that a lesion can replace.
     - ``small``: the body's outlines on a coarser grid than the picture.
@@ -87,7 +87,7 @@ class Air:
     vessels: Field
     abdomen: Field
     cage: Field
-    left: Field
+    remaining: Field
     depth: Field
     room: Field
     small: Outlines
@@ -104,16 +104,16 @@ def draw_air(patient: Patient, frame: Frame, outlines: Outlines, change: Change)
     heart = _solid(outlines.heart_cover, small.heart_cover, 0.008 * unit, 0.80, 0.10 * coarse)
     great = _solid(outlines.mediastinum, small.mediastinum, 0.012 * unit, 0.45, 0.05 * coarse)
     abdomen = _solid(outlines.abdomen, small.abdomen, 0.006 * unit, 0.86, 0.08 * coarse)
-    left = (1 - heart) * (1 - abdomen)
-    left *= 1 - np.float32(0.95) * great
+    remaining = (1 - heart) * (1 - abdomen)
+    remaining *= 1 - np.float32(0.95) * great
     cage = np.maximum(outlines.cage[-1], outlines.cage[1])
     both = np.asarray((small.cage[-1] > 0.5) | (small.cage[1] > 0.5), dtype=np.bool_)
     inward = depth_inside(both) / np.float32(coarse)
     rounded = upsample(0.42 + 0.58 * (1 - np.exp(-inward / np.float32(0.10))), frame.shape)
-    inside = blur(cage, 0.004 * unit) * left
+    inside = blur(cage, 0.004 * unit) * remaining
     # A lesion replaces air, so no seam appears where heart or diaphragm overlap the lung. A lesion thins out less than
     # air does along the chest wall, since the mask has to reach the wall.
-    return Air(heart, great, abdomen, cage, left, inside * rounded, inside * np.sqrt(rounded), small)
+    return Air(heart, great, abdomen, cage, remaining, inside * rounded, inside * np.sqrt(rounded), small)
 
 
 def _solid(cover: Field, small: Field, sigma: float, edge: float, thick: float) -> Field:
@@ -219,10 +219,11 @@ def draw_thorax(
     dense = 0.19 + 0.05 * patient.fat
     total += np.maximum(dense * air.heart * fading + 0.05 * air.vessels, dense * belly)
     # Products are computed in place: at this size, allocating a temporary array costs as much as the product.
-    clear = air.left if filled is None else air.left * (1 - filled)
+    clear = air.remaining if filled is None else air.remaining * (1 - filled)
     tree = vessels(patient, frame)
     tree *= air.cage
-    tree *= 0.10 + 0.90 * air.left if filled is None else (0.10 + 0.90 * air.left) * (1 - np.float32(0.85) * filled)
+    shown = 0.10 + 0.90 * air.remaining
+    tree *= shown if filled is None else shown * (1 - np.float32(0.85) * filled)
     if bare is not None:
         tree *= 1 - bare
     total += tree

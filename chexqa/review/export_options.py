@@ -106,7 +106,7 @@ def check_wish(wish: Wish) -> None:
             "questions."
         )
     if wish.what == "masks" and wish.blind_answers:
-        raise InputError("--blind-answers is for questions, which '--what masks' does not export; leave it out.")
+        raise InputError("--blind-answers: '--what masks' exports no questions; leave --blind-answers out.")
     if wish.study is not None:
         check_study(wish.study)
     names = {name.casefold() for name in wish.reviewers}

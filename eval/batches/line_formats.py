@@ -198,7 +198,8 @@ def _mapped(provider: str, served: str, model: Model) -> dict[str, Any]:
         )
     except Exception as error:  # litellm raises an error class of its own for each provider
         raise InputError(
-            f"model '{model.name}': the provider does not accept the decoding settings ({error}); change them."
+            f"model '{model.name}': the provider does not accept the decoding settings ({error}); change "
+            "them with --set or in your models file."
         ) from None
     return mapped
 

@@ -338,16 +338,18 @@ def _show_power(
     out.print(table)
     family = f" divided by {assumed.tests:,}, as for the first test in Holm's method" if assumed.tests > 1 else ""
     out.print(
-        "Columns. Patients: the number of patients with items that count in the score. Found from: a test "
-        f"detects a difference of this many points in four of five studies; the level of the test is 5 %{family}; "
-        "'none' if so few patients cannot show even the largest difference that two models can have. Needed: the "
-        "number of patients that a whole study, with the same proportions, needs to detect a difference of "
-        f"{difference:g} points. Alike: the number of patients needed to show that two models with equal true "
-        f"scores differ by less than {difference:g} points (90 % interval, four of five studies). "
-        "Until decided: the median number of counted patients after which 'eval --until-decided' stops, for a true "
+        "patients: the number of patients with items that count in the score.\n"
+        "found from: the difference, in points, that a test detects in four of five studies; the level of the test is "
+        f"5 %{family}; 'none': so few patients are not enough to detect even the largest possible difference.\n"
+        f"needed: the number of patients that a whole study, with the same proportions, needs to detect {difference:g} "
+        "points.\n"
+        "alike: the number of patients needed so that, in four of five studies, the 90 % interval shows that two "
+        f"models with equal true scores differ by less than {difference:g} points.\n"
+        "until decided: the median number of counted patients after which 'eval --until-decided' stops, for a true "
         f"difference of {difference:g} points; 'no' with a percentage: only this share of runs reaches a decision, so "
-        "there is no median. 'none' under needed and alike: no model can be right on any item, so no two models can "
-        "differ (a grid without a cell that is a hit). "
+        "there is no median.\n"
+        "'none' under needed and alike: no model can be right on any item (a grid without a cell that is a hit), so no "
+        "two models can differ.\n"
         f"Assumed: one model is right and the other wrong on {100 * assumed.discordance:g} % of "
         f"the items, with correlation {assumed.correlation:g} within a patient.",
         soft_wrap=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -180,9 +181,10 @@ def _named(maps: tuple[Path, ...], names: tuple[str, ...]) -> dict[str, Path]:
             f"--name is given {plural(len(names), 'time')} for {plural(len(maps), 'folder')} of maps; give it once for "
             "each folder, or leave it out."
         )
-    named = dict(zip(names or [real(path).name for path in maps], maps, strict=True))
-    if len(named) < len(maps) or named.keys() & {POINTS, OUTLINES}:
+    models = names or tuple(real(path).name for path in maps)
+    taken = Counter([*models, POINTS, OUTLINES])
+    if double := next((name for name in models if taken[name] > 1), None):
         raise InputError(
-            "two models have the same name; give --name once for each folder of maps, with different names."
+            f"two models have the name '{double}'; give --name once for each folder of maps, with different names."
         )
-    return named
+    return dict(zip(models, maps, strict=True))

@@ -56,7 +56,7 @@ def chexpercept_results(results: Path, bench: Path, model: str | None, protocol:
 )
 @click.argument("log", metavar="LOG", type=_PATH)
 @click.option(
-    "--benchmark", "bench", required=True, metavar="BENCH", type=_PATH, help="The benchmark that LOG answers."
+    "--benchmark", "bench", required=True, metavar="BENCH", type=_PATH, help="The benchmark that was asked in LOG."
 )
 @click.option("--model", metavar="NAME", help="The model's name in the run  [default: its name in LOG].")
 @click.option("-o", "--out", "output", required=True, metavar="RUN", type=_PATH, help="The new run's folder.")

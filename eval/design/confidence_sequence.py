@@ -30,8 +30,8 @@ def log_capital(values: Floats, bound: float, mean: float = 0.0, size: int | Non
     """Return the logarithm of a bettor's capital ``(…, T)`` after each of the values ``(…, T)``.
 
     The bettor starts with a capital of 1, and bets that the mean of the values is not ``mean``. The values lie from
-    ``-bound`` to ``bound``. ``size`` is the number of patients in the study if ``mean`` is about exactly these
-    patients; None if it is about the population. The capital is infinite if the values rule out ``mean``.
+    ``-bound`` to ``bound``. ``size`` is the number of patients in the study if ``mean`` is the mean of exactly these
+    patients; None if it is the mean of the population. The capital is infinite if the values rule out ``mean``.
     """
     left = _mean_of_the_rest(values, mean, size)
     possible = np.abs(left) <= bound * (1 + 1e-12)

@@ -63,8 +63,8 @@ class Resolution(NamedTuple):
     - ``patients``: the number of patients that count in the score.
     - ``needed``: the number of patients of a whole study that detects ``difference`` with the wanted power. The study
       has the same proportions, so it also has patients that do not count in the score.
-    - ``alike``: the number of patients of a whole study that shows two equal models to differ by less than
-      ``difference`` (90 % interval), with a probability of 80 %.
+    - ``alike``: the number of patients that a whole study needs so that, for two equal models, the 90 % interval of the
+      difference lies within plus or minus ``difference`` with a probability of 80 %.
     - ``sequential``: the median number of patients until a confidence sequence decides, in simulated studies; None if
       at most half of them decide.
     - ``within``: the share of the simulated studies that decide before they have used all patients of the study, or
@@ -104,8 +104,8 @@ def resolutions(
     """Return the detectable differences of each level, the mean of levels, the grid and each kind, in this order.
 
     ``patients`` is the number of patients in a study with the same proportions of items; None means the number in
-    ``asked``. Raise ``InputError`` for a difference larger than ``assumed.discordance`` (items that only one model has
-    right) allows.
+    ``asked``. Raise ``InputError`` if ``difference`` exceeds what is possible with ``assumed.discordance``, the share
+    of items that only one model has right.
     """
     whole = len({row.patient for row in asked})
     if not whole:

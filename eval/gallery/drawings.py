@@ -1,6 +1,6 @@
 """Drawings over the gallery's radiographs: the lesion's outline, and the places of an item's options.
 
-Coordinates are pixels of the working picture. A path is the path of an SVG element.
+Outlines are SVG path data (the attribute ``d``); coordinates are pixels of the working image.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FINE, _COARSE = 2, 4  # masks are thinned to every second or fourth pixel, sinc
 
 
 def outline(case: CaseKey) -> dict[str, Any] | None:
-    """Return the size of a case's working picture and the SVG path of its lesion; None if the key has no masks."""
+    """Return the size of a case's working image and the SVG path of its lesion; None if the key has no masks."""
     lesion = _mask(case, "lesion", _FINE)
     if lesion is None:
         return None

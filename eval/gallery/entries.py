@@ -65,7 +65,8 @@ class Entry:
     - ``answer``: the item's line of ``answers.jsonl`` (key, evidence and flags); None for an altered item.
     - ``frequent``: score of always giving other patients' most frequent answer to the item's kind and finding; None for
       an altered item.
-    - ``not_audited``: one text for each altered picture that this question is not asked about: condition and reason.
+    - ``not_audited``: for each altered picture on which this question is not asked, a text with the condition and the
+      reason.
     """
 
     item: Item

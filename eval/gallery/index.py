@@ -42,8 +42,8 @@ def index_record(
     in these lists.
 
     ``numbers`` has the running number of each picture. ``chosen`` has the indices of the entries that are shown first.
-    ``of_file`` is the number of cases in a file of cases. ``first_pictures`` has the running number of the first
-    picture in each file of pictures.
+    ``of_file`` is how many cases each file of cases has; the last file may have fewer. ``first_pictures`` has the
+    running number of the first picture in each file of pictures.
     """
     flat = entries.flat()
     findings = sorted({entry.item.finding for entry in flat})

@@ -69,7 +69,8 @@ def chosen(entries: Entries) -> list[int]:
 def bases(entries: Entries) -> dict[str, str]:
     """Return, for each drawing, the radiograph over which it is drawn: the first radiograph of the same case.
 
-    Only pictures of unaltered items are included, because an altered picture can differ anywhere.
+    Pictures of altered items are left out, because an altered picture may differ from the radiograph in any pixel, not
+    only where something is drawn.
     """
     found: dict[str, str] = {}
     for of_case in entries.by_case.values():

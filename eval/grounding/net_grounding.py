@@ -106,8 +106,8 @@ def verdict(value: float | None, low: float | None, high: float | None) -> str |
     """Return the verdict on a model, from its net grounding and the 95 % interval (fractions); None if there is no
     value.
 
-    A model uses the lesion if the value is at least :data:`LEAST` and the interval lies above 0. It is not shown to use
-    it if the interval lies below ``LEAST``.
+    The verdict is "uses the lesion" if the value is at least :data:`LEAST` and the interval lies above 0. It is "not
+    shown to use it" if the interval lies below ``LEAST``, and "undecided" otherwise.
 
     >>> verdict(0.3, 0.2, 0.4), verdict(0.02, -0.03, 0.07), verdict(0.08, 0.01, 0.15)
     ('uses the lesion', 'not shown to use it', 'undecided')

@@ -89,7 +89,8 @@ def export_folder(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Call
     """Write the new folder ``out``, and return the number of items.
 
     Items that ask for a place are left out, because scoring a place needs all test markers of a run.
-    ``key`` is ``inside`` or ``none``; VLMEvalKit's class grades by the answers in its table and reads no other file.
+    ``key`` is ``inside`` or ``none``. ``beside`` raises ``InputError``, because VLMEvalKit reads the answers from the
+    table of items and from no other file.
     """
     if key == "beside":
         raise InputError(

@@ -127,8 +127,8 @@ def correlations(rows: pl.DataFrame, table: pl.DataFrame, scores: pl.DataFrame, 
     - Over findings, for each model: pointing with recognition, with lesion size, and with the number of areas.
     - Over models: pointing with recognition.
     - Over cases within findings, for each model: pointing with recognition, first as it is, then adjusted for the
-      logarithm of lesion size. Here, the recognition of a case is how many of the cases without the finding have a
-      lower score, as a share; an equal score counts as half.
+      logarithm of lesion size. Here, the recognition of a case is the share of the cases without the finding that have
+      a lower score; an equal score counts as half.
     """
     made: list[dict[str, Any]] = []
     size = rows.group_by("finding").agg(pl.col("lesion_share").median(), pl.col("components").mean())

@@ -73,11 +73,10 @@ class Levels(NamedTuple):
 
 
 def levels(values: Floats, covered: Places) -> Levels:
-    """Return the steps of a map with values from 0 to 1. A value is rounded down to a step, but a value above 0 has at
-    least step 1.
+    """Round each value of a map (0 to 1) down to one of the steps 0 to :data:`STEPS`; return the steps with counts.
 
-    ``covered`` has the flat indices of the mask's pixels. Step 0 holds only the value 0, since many maps are 0 in most
-    places.
+    ``covered`` has the flat indices of the mask's pixels. Many maps are 0 in most places, so only the value 0 becomes
+    step 0; any other value becomes at least step 1.
     """
     steps = (values * np.float32(STEPS)).astype(np.uint16)
     np.maximum(steps, (values > 0).astype(np.uint16), out=steps)

@@ -93,7 +93,8 @@ def write(
 ) -> list[Path]:
     """Write the rows (Parquet), the table (CSV) and their origin (JSON) into ``folder``; return the paths.
 
-    For a benchmark, also write the maps' answers to its grid items as predictions for ``chexqa report``.
+    If ``truth`` comes from a benchmark with grid items, also write the maps' answers to these items, as predictions for
+    ``chexqa report``.
     """
     notice = PHANTOM_NOTICE if truth.is_phantom else None
     index: Record = {

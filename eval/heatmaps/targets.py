@@ -201,7 +201,8 @@ def _names(case_id: str, finding: str) -> set[str]:
 def _some(targets: Iterable[Target], path: Path) -> tuple[Target, ...]:
     found = tuple(targets)
     if not found:
-        raise InputError(f"{path}: no case with a finding has a mask, so maps cannot be graded; give masks.")
+        raise InputError(f"{path}: no case with a finding has a mask, so maps cannot be graded; give a benchmark, "
+                         "manifest or file of outlines that has masks.")  # fmt: skip
     return found
 
 

@@ -1,6 +1,6 @@
 """Hosts of a user's Python model (callable): they run it in the event loop, in a thread, or in a worker process.
 
-A host has one callable and makes one call at a time, with up to ``capacity`` conversations.
+A host has one callable and makes one call at a time. A call has one conversation or a batch of conversations.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ async def close() -> None:
 def encode(
     model: str, messages: Sequence[Mapping[str, Any]], settings: Mapping[str, Any], encoded: Encoded
 ) -> list[bytes]:
-    """Return the JSON body of a request, with a picture in place of every placeholder, in pieces to be joined.
+    """Return the JSON body of a request as pieces of bytes to be joined; each placeholder is replaced by its picture.
 
     ``encoded`` is a function from a picture's path to its base64.
     """

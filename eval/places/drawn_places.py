@@ -111,7 +111,7 @@ def turns_by_item(runs: Sequence[Run]) -> dict[str, list[tuple[Answerer, Turn]]]
 def legend_text(who: Answerer, turn: Turn) -> str:
     """Return the name of a model or reader for a legend.
 
-    If no place can be drawn, "nowhere" is added if that is the answer, otherwise the answer's state.
+    If ``turn`` has no place to draw, the text ends with "nowhere" (if this was the answer) or with the turn's state.
     """
     return who.name if turn.place else f"{who.name}: {'nowhere' if turn.place == () else turn.state}"
 

@@ -92,7 +92,7 @@ class Examples:
             found.append(example)
         if len(found) < self.count:
             raise InputError(
-                f"item '{item.item_id}': the benchmark has {plural(len(found), 'item')} of its kind '{item.kind}' from "
+                f"item '{item.item_id}': the benchmark has {plural(len(found), 'item')} of the kind '{item.kind}' from "
                 f"other patients, but --shots {self.count} needs {self.count}; give a smaller number with --shots."
             )
         return [found[place] for place in random.permutation(len(found))]

@@ -99,8 +99,8 @@ def read_second_masks(
         }
     if not found:
         raise InputError(
-            f"{folder}: has no mask for any case of {benchmark.folder}; name the masks by the case ids of the manifest "
-            "that the benchmark was made from (as case_id in a manifest, or as file names CASE.png)."
+            f"{folder}: has no mask for any case of {benchmark.folder}; name the masks by the case ids of the "
+            "benchmark's source manifest: as file names CASE.png in a folder, or as case_id in a manifest of the masks."
         )
     return found
 

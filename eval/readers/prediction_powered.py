@@ -68,11 +68,10 @@ class Powered(NamedTuple):
 
 
 def corrected(answers: Answers, weights: Floats) -> Powered:
-    """Estimate the accuracy that a model would have with the reviewers' answers as the key, as a weighted mean over
-    kinds.
+    """Estimate the accuracy that a model would have if the reviewers' answers were the key.
 
-    ``weights`` has the weight of each kind; the weights sum to 1. The mean is NaN if a kind has no reviewed item. There
-    is no interval if too few patients were reviewed.
+    The accuracy is a weighted mean over kinds. ``weights`` has the weight of each kind; the weights sum to 1. The mean
+    is NaN if a kind has no reviewed item. There is no interval if too few patients were reviewed.
     """
     kinds, reviewed = np.arange(len(weights)), ~np.isnan(answers.reviewed)
     if any(not reviewed[answers.kind == kind].any() for kind in kinds):

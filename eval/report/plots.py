@@ -137,7 +137,11 @@ def _matrix(
 
 
 def stages(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw the accuracy of each stage of each question path for every model; earlier stages need not be right."""
+    """Draw the accuracy of each stage of each question path for every model.
+
+    A case counts as right in a stage if all its answers of this stage are right; answers of earlier stages do not
+    matter.
+    """
     keys = [
         key
         for path in PATHS

@@ -1,4 +1,5 @@
-"""Scatter plots of models whose names do not overlap: accuracy against net grounding, and score against costs.
+"""Scatter plots of accuracy against net grounding, and of score against costs: a point for each model, labelled so that
+names do not overlap.
 
 The plot of net grounding is as wide as a column of a journal (85 mm). The shape of a mark shows the verdict: whether
 the model was shown to use the picture.

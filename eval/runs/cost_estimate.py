@@ -217,8 +217,8 @@ def image_tokens(rule: Mapping[str, Any] | None, size: Size) -> int:
     - ``patches``: the squares that cover the picture are counted. A picture that needs more than ``limit`` squares is
       first scaled down.
     - ``tiles``: the squares of a grid are counted, plus one for the whole picture if the grid has several squares. The
-      grid has at most ``limit`` squares and the aspect ratio nearest to the picture's. Of equally near grids, the
-      largest is taken that has less than twice the picture's pixels, or the smallest if there is none.
+      grid has at most ``limit`` squares and the aspect ratio nearest to the picture's. If several grids have this
+      ratio, the largest grid with less than twice the picture's pixels is taken. If all have more, the smallest is.
     """
     if rule is None:
         return 0

@@ -29,7 +29,7 @@ WAITS = "an earlier patient has an unfinished turn, so the later patients cannot
 
 
 class Job(Protocol):
-    """Workers that ask one model, as far as the stopping rule uses them."""
+    """Interface of the workers that ask one model; it has only what the stopping rule uses."""
 
     progress: ModelProgress
 

@@ -136,8 +136,9 @@ def _protocol(path: Path, given: str | None) -> Protocol:
     setting = real(path).parent.name.removeprefix("oracle_")
     if setting not in ORACLES:
         raise InputError(
-            f"{path}: the protocol is unknown, because the folder is not named oracle_<setting>; give the protocol "
-            f"with --protocol: {', '.join(f'{name} (oracle_{setting})' for setting, name in ORACLES.items())}."
+            f"{path}: the protocol is unknown, because the folder is not named oracle_<setting>; give it with "
+            "--protocol; the names, each with its folder in brackets, are "
+            f"{', '.join(f'{name} (oracle_{setting})' for setting, name in ORACLES.items())}."
         )
     return ORACLES[setting]
 

@@ -83,7 +83,7 @@ class Graded:
     - ``grades``: the columns :data:`COLUMNS`.
     - ``domains``: ``general``, ``medical`` or ``baseline``, keyed by the models whose domain is known.
     - ``allow_partial``: True if a model with unfinished items gets scores, which use only its finished items.
-    - ``changed``: the turns that the current parser reads differently from their logs
+    - ``changed``: the turns whose reading by the current parser differs from the stored reading
       (``chexqa.eval.scoring.rereading.COLUMNS``); None if the stored readings were used.
     - ``on``: the run (a reader study or a run named by the user) to whose cases the grades are limited; None for all.
     - ``reviewed``: the sample of reviewed items (``chexqa.eval.readers.reviewed.COLUMNS``), or None.

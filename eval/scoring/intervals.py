@@ -85,15 +85,15 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class Makeup:
-    """Terms ``(M,)`` of the intervals of M scores; a sum of shares is ``best - scale * (share of wrong answers)``.
+    """Terms ``(M,)`` from which the intervals of M scores are computed.
 
-    - ``best``: the largest possible score; NaN for a score that is not made of shares.
+    - ``best``: the largest possible score; NaN if it is not known.
     - ``scale``: the distance from ``best`` to the smallest possible score.
     - ``variance``: the variance of the score over clusters.
     - ``least``: the smallest value to use for this variance; NaN for a score without Wilson's interval.
     - ``rarer``: in each share, the number of right or of wrong answers, whichever is smaller; summed over the shares.
-    - ``alike``: the largest possible variance of the score (all answers of a cluster are alike), divided by p (1 - p);
-      p is the share of right answers. The shares count as independent here.
+    - ``alike``: the variance that the score would have if all answers of a cluster were alike (the largest possible
+      variance), divided by p (1 - p); p is the share of right answers. The shares count as independent here.
     - ``alike_squares``: the square of each share's part of ``alike``, divided by the share's degrees of freedom; summed
       over the shares.
     """
@@ -133,10 +133,10 @@ class Makeup:
     def of_differences(
         self, value: Floats, influence: sparse.csr_matrix, members: sparse.csr_matrix, answers: sparse.csr_matrix
     ) -> tuple[Floats, Floats]:
-        """Return the half-widths, downwards and upwards, of t intervals with :data:`ADDED` more clusters.
+        """Return the half-widths, downwards and upwards, of t intervals, as if :data:`ADDED` more clusters were known.
 
-        Scores that are not answers (``answers`` is empty) have plain t intervals. No end lies beyond the largest or
-        smallest possible score.
+        A score that is not made of answers (its row of ``answers`` is empty) has a plain t interval, without added
+        clusters. No end lies beyond the largest or smallest possible score.
         """
         weight = _divided(members, answers)
         in_answers = _divided(influence, weight)
@@ -158,11 +158,11 @@ class Estimates:
     - ``below, above (M,)``: the half-widths, downwards and upwards.
     - ``influence (M, P)``: each cluster's contribution to the deviation of a score. The squares in a row sum to the
       variance of the score, and the products of two rows to the covariance of the two scores.
-    - ``members (M, P)``: change of a score if all answers of a cluster turn from wrong to right; 0 without answers. In
-      a difference, only the answers of one side turn: of the side with the larger change.
+    - ``members (M, P)``: the change of a score if all answers of a cluster change from wrong to right; 0 for a cluster
+      without answers. If the score is a difference of two scores, the larger of these two scores' changes.
     - ``answers (M, P)``: the number of these answers; empty for scores that are not made of answers.
     - ``fewest (M,)``: number of clusters of the score's smallest component.
-    - ``makeup``: the terms of the intervals.
+    - ``makeup``: the terms from which the half-widths are computed.
     """
 
     value: Floats

@@ -79,6 +79,7 @@ def read_predictions(path: Path, benchmark: Benchmark, like: Record | None = Non
     """
     turns: dict[str, dict[tuple[str, str], Turn]] = {}
     asked: dict[str, Record] = {}
+    lines: dict[tuple[str, str, str], int] = {}
     known = {**benchmark.item, **altered_items.load(benchmark).items}
     wrong = WrongLines(path)
     for number, line in text_lines(path):
@@ -90,9 +91,10 @@ def read_predictions(path: Path, benchmark: Benchmark, like: Record | None = Non
             turn = _turn(record, benchmark, known, record.get("model", path.stem), about, where)
             asked[name := dump(about)] = about
             found = turns.setdefault(name, {})
-            if (turn.model, turn.item_id) in found:
+            earlier = lines.setdefault((name, turn.model, turn.item_id), number)
+            if earlier != number:
                 raise InputError(
-                    f"{where}: an earlier line also has the answer of '{turn.model}' to item '{turn.item_id}'; remove "
+                    f"{where}: line {earlier} also has the answer of '{turn.model}' to item '{turn.item_id}'; remove "
                     "one of the two lines."
                 )
             found[turn.model, turn.item_id] = turn

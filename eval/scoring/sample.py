@@ -202,8 +202,8 @@ def scores(study: ScoredSample, rows: pl.DataFrame, by: Sequence[str]) -> Scores
     """Return accuracies grouped by model, protocol and the columns ``by``, which must include ``kind``.
 
     The result's table ``facts`` has each group's ``items, patients, answered`` (share), ``chance``, ``prior`` (accuracy
-    of the most frequent answer) and ``prior_corrected``. Items whose column ``scored`` is False count in accuracies,
-    but not in numbers corrected for chance (see also :func:`strata`).
+    of the most frequent answer) and ``prior_corrected``. Items with only one possible answer (``scored`` is False)
+    count in accuracies, but not in numbers corrected for chance (see also :func:`strata`).
     """
     to = [*WHO, *by]
     rows = rows.select(list(dict.fromkeys([*to, *SCORED])))

@@ -48,7 +48,8 @@ def check(benchmark: Benchmark, kinds: Sequence[str], protocol: str, blind: bool
         )
     if blind and any(kind in DEGRADATIONS for kind in kinds):
         raise InputError(
-            "--blind sends no pictures, so --stress cannot degrade them; give only 'wording' and 'history' to --stress."
+            "--blind sends no pictures, so --stress has no picture to degrade; give only 'wording' and 'history' to "
+            "--stress."
         )
     language = benchmark.about["question_bank"]["language"]
     if not letters(language) and {WORDING, HISTORY} & {*kinds}:

@@ -59,7 +59,7 @@ def all_tables(graded: Graded) -> dict[str, pl.DataFrame]:
 class Group:
     """Models (each under one protocol) that were asked the same items.
 
-    Group 1 was asked the most items; groups of baselines alone come last.
+    Group 1 was asked the most items; groups that have only baselines come last.
     """
 
     number: int

@@ -49,7 +49,7 @@ class Threshold(NamedTuple):
     """Fitted threshold in the unit of the depths, with the ends of its 95 % interval.
 
     An end is 0 or infinite if the likelihood does not bound it, and NaN if there are too few observations. ``bias`` is
-    the criterion in a yes/no task; in the task on points, it is the share marked of the points without an error.
+    the criterion in a yes/no task; in the task on points, it is the share of the error-free points that are marked.
     ``tested`` has the smallest and the largest tested depth. ``is_told`` is False if the responses do not determine the
     threshold: all responses to a yes/no question are the same, or all tested depths lie within the interval.
     """
@@ -65,10 +65,11 @@ class Threshold(NamedTuple):
 
 
 def fit(tasks: Mapping[str, Task]) -> dict[str, Threshold]:
-    """Return the threshold of each task; a task without observations of an error has no threshold.
+    """Return the threshold of each task that can be fitted.
 
-    A task other than ``choice`` also needs observations without an error. All tasks share the lapse rate, which lies
-    between 0 and :data:`MOST_LAPSES`.
+    A task needs observations of outlines that have an error. A task of another form than ``choice`` also needs
+    observations of outlines that have none. All tasks share the lapse rate, which lies between 0 and
+    :data:`MOST_LAPSES`.
     """
     used = {name: _Model(task) for name, task in tasks.items() if _can_be_fitted(task)}
     # Given the lapse rate the tasks are independent, so only the likelihood of the other tasks at each rate matters.
@@ -152,7 +153,9 @@ class _Model:
         return best, most
 
     def over_lapses(self) -> Floats:
-        """Return the largest log likelihood of this task alone at each of :data:`LAPSES`."""
+        """Return, for each lapse rate in :data:`LAPSES`, the log likelihood of this task's observations, maximized over
+        the other parameters.
+        """
         found, last = [], self.start()
         for lapse in LAPSES:
             last, most = self.fitted(np.append(last[:LAPSE], lapse), LAPSE)

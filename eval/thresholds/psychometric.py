@@ -65,7 +65,7 @@ def task_of(form: Form, depth: Floats, response: Bools, cluster: Ints) -> Task:
 
 
 def pooled(task: Task) -> Task:
-    """Return the task with all observations without an error (NaN) merged into one.
+    """Return the task with all observations of outlines that have no error merged into one.
 
     The merged observation has the total weight and the mean response, and belongs to no patient.
     """

@@ -132,8 +132,8 @@ class NullScore(NamedTuple):
         """Return the distribution that a score would have by chance alone.
 
         ``answers`` is the number of answers, and ``right`` the observed number of right answers. With yes/no answers,
-        every candidate gets an answer, and the number of picks (yes) in a contest is fixed. A further hit then makes
-        two answers right: a right candidate gets yes instead of no, and a wrong candidate no instead of yes.
+        every candidate of a contest gets an answer, and a fixed number of candidates (the picks) get yes. If one more
+        right candidate gets yes, one more wrong candidate gets no, so a further hit adds two right answers.
         """
         rows = list(contests)
         hits, each = sum(row.hits for row in rows), 1 if answers == sum(row.picked for row in rows) else 2

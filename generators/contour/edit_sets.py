@@ -353,7 +353,8 @@ def _any_pair(holds: Weights, pairs: npt.NDArray[np.bool_]) -> npt.NDArray[np.bo
 def overlap(around: Window, near: Mask, edit: Edit, other: Edit) -> tuple[bool, int]:
     """Return two values: True if ``other`` meets the area ``near``, and the number of pixels in both edits.
 
-    ``near`` is the area around ``edit``, as a mask on the crop ``around``. The number is 0 if the first value is False.
+    ``near`` is a mask of the neighbourhood of ``edit``; it covers only the window ``around``. The number is 0 if the
+    first value is False.
     """
     rows, columns = (
         slice(max(a.start, b.start), min(a.stop, b.stop)) for a, b in zip(around, other.slices, strict=True)

@@ -69,10 +69,7 @@ class Limits:
 
     @classmethod
     def at(cls, rules: Deformation, side: int, depth: float) -> Limits:
-        """Return the limits for edits of one depth, a fraction of the longer side.
-
-        The depth of an edit may differ from ``depth`` by 12 %.
-        """
+        """Return the limits for edits whose depth is within 12 % of ``depth``, a fraction of the longer side."""
         around = {"min_depth": depth * side / _NEAR, "max_depth": depth * side * _NEAR, "depth_to_size": (0.0, 0.0)}
         return replace(cls.of(rules, side), exact=True, **around)  # type: ignore[arg-type]
 

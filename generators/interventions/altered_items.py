@@ -159,8 +159,8 @@ def _item(benchmark: Benchmark, record: Record, where: str) -> Item:
     base = benchmark.item.get(record["item_id"].partition("@")[0])
     if base is None or record["item_id"] != f"{base.item_id}@{record['condition']}":
         raise InputError(
-            f"{where}: the item_id '{record['item_id']}' must be the id of an item and '@{record['condition']}'; "
-            "restore the file."
+            f"{where}: the item_id '{record['item_id']}' must be an item's id followed by "
+            f"'@{record['condition']}'; restore the file."
         )
     shown = (Picture("radiograph", record["image"]),)
     return replace(base, item_id=record["item_id"], question=record["question"], turn_images=shown, alone_images=shown)

@@ -226,8 +226,8 @@ def make_fresh_job(bench: Benchmark, original: Original, recipes: Iterable[Recip
     perception = [recipe for recipe in recipes if isinstance(recipe, PerceptionRecipe)]
     if not perception:
         raise InputError(
-            f"{bench.folder}: its fresh items need a recipe with questions on outlines; give the benchmark's own "
-            "recipe with --recipe."
+            f"{bench.folder}: a fresh seed of this benchmark needs a recipe with questions on outlines; give the "
+            "benchmark's own recipe with --recipe."
         )
     for recipe in perception:
         if benchmark.record_hash(recipe.to_record()) not in known:

@@ -14,10 +14,11 @@ from chexqa.generators.contour.plan import ContourPlan
 
 @dataclass(frozen=True)
 class AttributeSurvey:
-    """Measures and drawn questions of a lesion's attributes, with the right options, stability and margin of each kind.
+    """Measures of a lesion's attributes, and the questions on them that were drawn at random.
 
-    ``right`` has option numbers. ``stable`` is False if a slightly different mask would change the answer. ``margin``
-    is the distance of the deciding number from its threshold, divided by the threshold.
+    ``right``, ``stable`` and ``margin`` have a value for each kind of question. ``right`` has the numbers of the right
+    options. ``stable`` is False if a slightly different mask would change the answer. ``margin`` is the distance of the
+    deciding number from its threshold, divided by the threshold.
     """
 
     judged: Judgement

@@ -615,7 +615,7 @@ def test_a_withheld_key_is_said(handmade: Any, tmp_path: Path, cli: Cli) -> None
     [
         ([], "nothing to grade"),
         (["maps", "--name", "a", "--name", "b"], "--name is given 2 times for 1 folder of maps"),
-        (["maps", "maps"], "two models have the same name"),
+        (["maps", "maps"], "two models have the name 'maps'"),
         (["none"], "is not a folder"),
         (["empty"], "there is no map file in it"),
         (["stranger"], "'who.npy' fits no case with a present finding"),

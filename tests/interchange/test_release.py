@@ -281,7 +281,7 @@ def test_an_entry_that_does_not_fit_the_layout_is_refused_by_key_and_field(
         (("detection_qa", "answer_index"), 9, "lesion_free"),
         (("contour_qa", "contour_eval_qa", "relative_path"), "../../../secret.png", "lies outside the case's folder"),
         (("contour_qa", "contour_eval_qa", "relative_path"), "/etc/passwd", "passwd: no such file"),
-        (("contour_qa", "contour_eval_qa", "relative_path"), "a\0.png", r"a\x00.png' has a NUL character in its path"),
+        (("contour_qa", "contour_eval_qa", "relative_path"), "a\0.png", r"a\x00.png' contains a NUL character"),
         (("contour_qa", "contour_revision_qa_contraction"), None, "the revision_contraction question is missing"),
         (
             ("contour_qa", "contour_revision_qa_expansion", "answer_index"),

@@ -116,7 +116,7 @@ def changed(folder: Path, name: str, old: str, new: str) -> None:
 @pytest.mark.parametrize(
     ("name", "old", "new", "said"),
     [
-        (altered_items.ITEMS, "/detection@target", "/detection@mirror", "must be the id of an item and '@target'"),
+        (altered_items.ITEMS, "/detection@target", "/detection@mirror", "must be an item's id followed by '@target'"),
         (altered_items.KEY, '"answer":null', '"answer":[2]', r"but must have none \(the lesion is filled in\)"),
         (altered_items.KEY, "/detection@irrelevant", "/no_kind@irrelevant", "not an altered item"),
     ],

@@ -53,7 +53,7 @@ def test_answers_are_checked_without_the_key(cli: Cli, tiny_benchmark: Path, tmp
     for change, said in (
         ({"item_id": "nothing"}, "line 1: there is no item 'nothing'"),
         ({"answer": [99]}, "line 1: item"),
-        ({"item_id": rows[1]["item_id"], "answer": rows[1]["answer"]}, "line 2: an earlier line also has"),
+        ({"item_id": rows[1]["item_id"], "answer": rows[1]["answer"]}, "line 2: line 1 also has"),
     ):
         bad = write(tmp_path / "bad.jsonl", [rows[0] | change, *rows[1:]])
         code, _, err = cli("validate", bad, "--benchmark", tmp_path / "public")

@@ -92,7 +92,7 @@ def test_ten_wrong_lines_are_listed_at_once(cli: Cli, tiny_benchmark: Path, tmp_
 
 def test_two_answers_to_an_item_are_refused(tiny_benchmark: Path, tmp_path: Path) -> None:
     rows = right(tiny_benchmark)
-    with pytest.raises(InputError, match=r"line 2: an earlier line also has the answer of 'p' to item"):
+    with pytest.raises(InputError, match=r"line 2: line 1 also has the answer of 'p' to item"):
         grade_predictions([write(tmp_path / "p.jsonl", [rows[0], rows[0]])], tiny_benchmark)
 
 

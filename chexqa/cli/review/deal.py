@@ -65,8 +65,8 @@ _PATHS = click.Path(path_type=Path)
 @click.option("--page-only", is_flag=True, help="Write review pages instead of sheets.")
 @click.option("--source-pixels", is_flag=True,
               help="Put the radiographs' original pixels into the pages, so that reviewers can set window and "
-              "level on the full bit depth. A radiograph takes about 5 MB; --cases FILE keeps the folders "
-              "small.")  # fmt: skip
+              "level on the full bit depth. A radiograph takes about 5 MB; to keep the folders small, export "
+              "only some cases with --cases FILE.")  # fmt: skip
 @click.option("--manifest", type=_PATHS,
               help="The manifest that BENCH was made from. The source pixels, and the masks in their original "
               "size, are read from it.")  # fmt: skip

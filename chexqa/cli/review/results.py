@@ -301,7 +301,8 @@ def _print_applied(applied: Applied) -> None:
 @click.option(
     "--blind",
     is_flag=True,
-    help="Show the key among the readers' answers, all without names, so that nobody can tell it apart.",
+    help="Show the key as one more answer among the readers', all without names, so that nobody can tell which one is "
+    "the key.",
 )
 @click.option(
     "--image-root",

@@ -154,7 +154,7 @@ def without_reason(verdicts: Iterable[Verdict]) -> list[str]:
 def _about(
     batch: Batch, meanings: Iterable[tuple[FilledRow, Meaning]], about: Mapping[str, Mapping[str, str]], day: str
 ) -> list[Record]:
-    """Return a record of each study reader's answers on the first tab.
+    """Return a record for each study reader, with the answers on the workbook's first tab.
 
     The name of the reader is taken from the rows of the same file.
     """

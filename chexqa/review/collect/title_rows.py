@@ -69,7 +69,7 @@ class FilledRow(NamedTuple):
 class SpoiltRow(NamedTuple):
     """Row of a work tab that has a note, merged cells or struck-out words and is therefore not read.
 
-    ``text`` states the problem. ``row`` has the cells whose text is clear, and the text of a note as its comment.
+    ``text`` states the problem. ``row`` has the cells whose text is clear; a note's text is the comment of ``row``.
     """
 
     row: FilledRow

@@ -166,7 +166,7 @@ class Parts:
             )
 
     def links(self, source: str) -> dict[str, Link]:
-        """Return the relationships of a part, keyed by id; the name ``""`` gives those of the file itself."""
+        """Return the relationships of the part ``source``, keyed by id; ``""`` stands for the xlsx file as a whole."""
         folder, name = posixpath.split(source)
         found = {}
         for kind, tag, values in self.events(posixpath.join(folder, "_rels", f"{name}.rels")):
@@ -178,7 +178,11 @@ class Parts:
 
 @dataclass
 class Workbook:
-    """Workbook without its cells: each tab's name and part, and data that cells refer to, such as shared texts."""
+    """Workbook without its cells.
+
+    ``tabs`` has each tab's name, and the file inside the xlsx archive that has the tab's cells. The other fields have
+    data that cells refer to, such as shared texts.
+    """
 
     tabs: list[tuple[str, str]]
     texts: list[str] = field(default_factory=list)

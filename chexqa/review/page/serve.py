@@ -113,10 +113,10 @@ class Review:
         return shown
 
     def waits_until(self, reviewer: str) -> datetime.datetime | None:
-        """Return the time from which a reader's repeated items are served; ``None`` if the reader need not wait.
+        """Return the time from which a reader's repeated items are served.
 
-        The waiting time begins when the reader has closed all parts without repeated items. Before that, the result is
-        ``None`` too.
+        The waiting time begins when the reader has closed all parts without repeated items. The result is ``None``
+        before the waiting time begins, after it has ended, and for a reader without repeated items.
         """
         own = [part.answers for part in self.parts().get(reviewer, [])]
         if not any(part.is_repeat for part in own):

@@ -11,8 +11,8 @@ The rules:
 - An attribute's answer is corrected when two readers (one may be the adjudicator) give the same other answer.
 - "Fix" on an item that is no attribute, or on an attribute because the contour is wrong, sends the case back to mask
   review.
-- One reader alone removes nothing: "reject" and "sent back" need two readers, or an adjudicator who is none of the
-  item's readers.
+- An item is rejected or sent back only if two readers object, or an adjudicator who did not read the item. If only one
+  reader objects, the item is contested.
 """
 
 from __future__ import annotations

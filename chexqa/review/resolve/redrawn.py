@@ -1,5 +1,6 @@
-"""Redrawn masks in a manifest: a redrawn mask takes the old one's place, but is used only after a second reader
-approves it.
+"""Redrawn masks in a manifest: a redrawn mask replaces the old mask at once.
+
+The case does not count as approved until a second reader approves the redrawn mask.
 
 Redrawn masks come from review pages, or as files ``FOLDER/AUTHOR/CASE.png`` of the radiograph's own size.
 """
@@ -46,7 +47,7 @@ def with_redrawn(record: Record, state: str | None, contours: Iterable[Record]) 
 
 
 def replaced(record: Record, new: Record) -> Record:
-    """Return a manifest's line with a new mask that nobody has signed yet; the approval of the old mask is removed."""
+    """Return a manifest's line with a new mask that nobody has approved yet; the old mask's approval is removed."""
     told: dict[str, Any] = {name: new[name] for name in ("edited_px", "edited_share", "hausdorff_px")}
     kept = {name: value for name, value in record.items() if name != "review_seen"}
     redrawn = {"by": new["reviewer"], **told, "signed_by": None}
@@ -75,7 +76,7 @@ def is_own(record: Mapping[str, Any], verdict: Verdict) -> bool:
 
 
 def signed(record: Record, state: str | None, verdicts: Iterable[Verdict]) -> Record:
-    """Return a manifest's line with the name of the person who approved, and so signed, its redrawn mask."""
+    """Return a manifest's line with the name of the person who approved its redrawn mask."""
     redrawn = record.get("redrawn")
     if redrawn is None or state != APPROVED:
         return record
@@ -84,7 +85,7 @@ def signed(record: Record, state: str | None, verdicts: Iterable[Verdict]) -> Re
 
 
 def is_unsigned(record: Mapping[str, Any]) -> bool:
-    """Return True if a manifest's line has a redrawn mask and nobody has signed this mask."""
+    """Return True if a manifest's line has a redrawn mask that nobody has approved."""
     redrawn = record.get("redrawn")
     return redrawn is not None and redrawn["signed_by"] is None
 

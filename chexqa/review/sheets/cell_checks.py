@@ -33,7 +33,7 @@ class AskedRow(Protocol):
 
     @property
     def options(self) -> int:
-        """The number of options if several can be right, otherwise 0."""
+        """The number of options of a question where several can be right; 0 for every other question."""
 
     @property
     def typed(self) -> tuple[str, ...]:

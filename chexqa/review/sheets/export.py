@@ -289,7 +289,8 @@ class Maker:
     ) -> None:  # fmt: skip
         """Write a sheet of the given tabs.
 
-        ``correction``: the number of an import if the sheet gives its faulty rows back to the reviewer, otherwise 0.
+        ``correction``: if the sheet returns the faulty rows of an import to the reviewer, the number of this import;
+        otherwise 0.
         """
         path = self._folder / place.file
         name = path.stem

@@ -57,7 +57,7 @@ class Subject:
 
     @property
     def author(self) -> str | None:
-        """The person who redrew the mask; None if the mask was not redrawn, or somebody has signed the new mask."""
+        """The person who redrew the mask; None if the mask was not redrawn, or somebody has approved the new mask."""
         redrawn = self.case.redrawn if self.case is not None else None
         return str(redrawn["by"]) if redrawn is not None and redrawn["signed_by"] is None else None
 
@@ -250,7 +250,7 @@ def drawn(
 
 
 def check_signers(material: Masks, reviewers: Sequence[str]) -> None:
-    """Raise ``InputError`` if a reviewer would sign a mask that he or she drew."""
+    """Raise ``InputError`` if a reviewer would be asked to approve a mask that he or she drew."""
     authors = {subject.author for subject in material.subjects}
     for reviewer in reviewers:
         if reviewer in authors:

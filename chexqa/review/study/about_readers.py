@@ -62,7 +62,7 @@ def _plain(one: Estimate | None) -> dict[str, float | None] | None:
 def read_about(folder: Path) -> Said:
     """Return the records of ``readers.jsonl`` in a folder, keyed by batch and reader; empty if there is no such file.
 
-    A record has the reader's answers on the first tab.
+    A record has a reader's answers to the questions on the workbook's first tab.
     """
     path = folder / FILE
     if not path.exists():
@@ -74,10 +74,10 @@ def read_about(folder: Path) -> Said:
 
 
 def keep_about(folder: Path, new: Sequence[Record]) -> Said:
-    """Add the records ``new``, readers' answers on the first tab, to a folder's ``readers.jsonl``; return all its
-    records.
+    """Add the records ``new`` to ``readers.jsonl`` in ``folder``, and return all records of this file.
 
-    A newer answer to a question replaces an older one.
+    A record has a reader's answers to the questions on the workbook's first tab. A newer answer to a question replaces
+    an older one.
     """
     known = read_about(folder)
     for record in new:

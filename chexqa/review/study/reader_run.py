@@ -1,8 +1,8 @@
 """Writer of a reader study as a run (a folder of answers); readers and their majority are then graded like models.
 
 The run records the assigned cases and is graded on them only. The protocol is ``end_to_end``: a reader answers a case's
-stages in order, tab by tab, and gets no corrections. A tab reveals to a reader as much about the stage before it as a
-question reveals to a model.
+stages in order, tab by tab, and gets no corrections. A reader's tab and a model's question reveal the same about the
+answer to the previous stage.
 """
 
 from __future__ import annotations
