@@ -328,9 +328,7 @@ class PlacesEvidence(_RegionEvidence):
         return {"region": [self.union.get(name, 0.0) for name in self.shown]}
 
     def is_near(self, margin: float | None = None) -> bool:
-        """Return True if a share is near its threshold, or if the lesion involves a region and also reaches into the
-        region of a wrong option.
-        """
+        """Return True if a share is near its threshold, or the lesion also reaches a wrong option's region."""
         touched = [name for name in self.shown if self.union.get(name, 0.0) > 0 and name not in self.involved]
         return (bool(self.involved) and bool(touched)) or super().is_near(margin)
 

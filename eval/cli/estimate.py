@@ -341,15 +341,13 @@ def _show_power(
         "patients: the number of patients with items that count in the score.\n"
         "found from: the difference, in points, that a test detects in four of five studies; the level of the test is "
         f"5 %{family}; 'none': so few patients are not enough to detect even the largest possible difference.\n"
-        f"needed: the number of patients that a whole study, with the same proportions, needs to detect {difference:g} "
-        "points.\n"
+        f"needed: the number of patients that a whole study of the same proportions needs for {difference:g} points.\n"
         "alike: the number of patients needed so that, in four of five studies, the 90 % interval shows that two "
         f"models with equal true scores differ by less than {difference:g} points.\n"
         "until decided: the median number of counted patients after which 'eval --until-decided' stops, for a true "
         f"difference of {difference:g} points; 'no' with a percentage: only this share of runs reaches a decision, so "
         "there is no median.\n"
-        "'none' under needed and alike: no model can be right on any item (a grid without a cell that is a hit), so no "
-        "two models can differ.\n"
+        "'none' under needed and alike: no item can be answered right (no cell of the grid is a hit).\n"
         f"Assumed: one model is right and the other wrong on {100 * assumed.discordance:g} % of "
         f"the items, with correlation {assumed.correlation:g} within a patient.",
         soft_wrap=True,

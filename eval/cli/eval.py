@@ -99,8 +99,7 @@ _NO_KEY = "Or ask the baselines, which need neither key nor server: --models bas
 @click.option("--repeats", default=1, show_default=True, type=_TIMES, metavar="K",
               help="Hold each conversation K times.")  # fmt: skip
 @click.option("--limit", type=_COUNT, metavar="N",
-              help="As a trial, ask only N cases. With --condition, cases that have altered pictures are chosen "
-              "first.")  # fmt: skip
+              help="As a trial, ask only N cases. With --condition, cases with altered pictures go first.")  # fmt: skip
 @click.option("--limit-per-path", type=_COUNT, metavar="N", help="As a trial, ask only N cases of each path.")
 @click.option(
     "--shard", metavar="I/N", help="Ask one part of the cases: 2/4 is the second of four. Each part has its own log."
@@ -134,8 +133,7 @@ _NO_KEY = "Or ask the baselines, which need neither key nor server: --models bas
 @click.option("--batch-poll", default=60.0, show_default=True, type=_AMOUNT, metavar="S",
               help="Seconds between checks of a batch that was sent.")  # fmt: skip
 @click.option("--dry-run", "dry", type=_PATH, metavar="DIR",
-              help="Send nothing; write one conversation of each sort, as each model would get it, as files into "
-              "DIR.")  # fmt: skip
+              help="Send nothing; write into DIR one conversation of each sort that a model would get.")  # fmt: skip
 @click.option("--allow-remote-credentialed", is_flag=True,
               help="Allow sending pictures to providers even if the data set has credentialed access.")  # fmt: skip
 @click.option("--seed", default=0, show_default=True, help="Seed for baseline/chance and for the examples of --shots.")

@@ -178,11 +178,7 @@ class Parts:
 
 @dataclass
 class Workbook:
-    """Workbook without its cells.
-
-    ``tabs`` has each tab's name, and the file inside the xlsx archive that has the tab's cells. The other fields have
-    data that cells refer to, such as shared texts.
-    """
+    """Workbook without its cells: each tab's name and file in the xlsx archive, and data that cells refer to."""
 
     tabs: list[tuple[str, str]]
     texts: list[str] = field(default_factory=list)

@@ -289,8 +289,7 @@ class Maker:
     ) -> None:  # fmt: skip
         """Write a sheet of the given tabs.
 
-        ``correction``: if the sheet returns the faulty rows of an import to the reviewer, the number of this import;
-        otherwise 0.
+        ``correction``: the number of the import whose faulty rows the sheet returns to the reviewer; otherwise 0.
         """
         path = self._folder / place.file
         name = path.stem
