@@ -345,7 +345,7 @@ def _show_power(
         "alike: the number of patients needed so that, in four of five studies, the 90 % interval shows that two "
         f"models with equal true scores differ by less than {difference:g} points.\n"
         "until decided: the median number of counted patients after which 'eval --until-decided' stops, for a true "
-        f"difference of {difference:g} points; 'no' with a percentage: only this share of runs reaches a decision, so "
+        f"difference of {difference:g} points; 'no' with a percentage: only this share of studies decides, so "
         "there is no median.\n"
         "'none' under needed and alike: no item can be answered right (no cell of the grid is a hit).\n"
         f"Assumed: one model is right and the other wrong on {100 * assumed.discordance:g} % of "
