@@ -108,7 +108,7 @@ def spread(works: Iterable[Work], seed: int, purpose: str) -> list[Work]:
 
 
 def read_cases(path: Path) -> list[tuple[str, ...]]:
-    """Read a file that lists cases; return for each case a tuple of its ids.
+    """Read a file that lists cases, or items of cases; return for each a tuple of its ids.
 
     The file has one id per line, or is JSON Lines with the fields ``case_id`` and, optionally, ``source_case_id`` (two
     ids of one case). The file ``mask_review.jsonl``, which a benchmark's new version contains, is such a file.

@@ -9,7 +9,7 @@ from string import ascii_lowercase
 from typing import Literal
 
 from chexqa.files.errors import InputError
-from chexqa.review.assignment import Share, Work, among, probabilities, read_cases, spread
+from chexqa.review.assignment import Share, Work, among, probabilities, spread
 from chexqa.review.columns import SheetKind, check_name
 from chexqa.review.study.design import StudyWish, check_study
 
@@ -24,7 +24,7 @@ class Wish:
     - ``readers``: the number of reviewers for each of these cases.
     - ``planted``: the share of the proposals shown to each reviewer that is wrong on purpose.
     - ``both_parts``: True to write the sheets with proposals now; False to write them after the blind answers are in.
-    - ``cases``: a file that lists the cases.
+    - ``cases``: a file that lists the cases, or items of cases.
     - ``page_only``: True to write pages instead of sheets.
     - ``manifest``: the manifest that the benchmark was made from.
     - ``runs``: runs whose answers (points, boxes) are drawn beside the proposals; they do not change the batch's id.
@@ -127,12 +127,15 @@ def check_wish(wish: Wish) -> None:
         )
 
 
-def chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
+def chosen(
+    works: Sequence[Work], wish: Wish, path: Path, cases: Sequence[tuple[str, ...]] | None
+) -> list[Work]:  # fmt: skip
     """Return the cases that ``--cases``, ``--only`` and ``--sample`` select; a sample is random and stratified.
 
-    Raises ``InputError``, whose message begins with ``path`` or an option, if too few cases fit.
+    ``cases`` has all ids of each case that ``--cases`` names; None: the option is not given. Raises ``InputError``,
+    whose message begins with ``path`` or an option, if too few cases fit.
     """
-    named = works if wish.cases is None else among(works, read_cases(wish.cases), f"--cases {wish.cases}")
+    named = works if cases is None else among(works, cases, f"--cases {wish.cases}")
     kept = [work for work in named if work.flagged or wish.only is None]
     if not kept:
         what = "a flagged item" if wish.only == "flagged" else "an unapproved redrawn mask"

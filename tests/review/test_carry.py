@@ -12,7 +12,7 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from review_sheets import fill, write_small
+from review_sheets import answer_cells, fill, rows_in, sheets_of, write_small
 
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Contents
@@ -79,7 +79,8 @@ def test_a_changed_key_costs_its_own_review_and_no_more(reviewed_items: Path, tm
     carried = read_store(out).values()
     assert {verdict.row for verdict in carried} == {columns.item_row_id(one.item_id) for one in loaded.items} - {row}
     assert {verdict.carried for verdict in carried} == {loaded.hash}
-    assert rest.read_text() == f"{item.case_id}\n"
+    assert rest.read_text() == f"{item.item_id}\n"
+    assert "1 item of 1 case to judge again: chexqa review export" in text
     assert cli("review", "apply", new, out, "-o", tmp_path / "next")[0] == 0
     answers = benchmark.load(tmp_path / "next").answers or {}
     assert [name for name, answer in answers.items() if answer.review is None] == [item.item_id]
@@ -91,6 +92,31 @@ def test_a_changed_key_costs_its_own_review_and_no_more(reviewed_items: Path, tm
     assert cli("review", "carry", bench, new, store, "-o", out)[0] == 2
     code, _, err = cli("review", "carry", new, bench, out, "-o", tmp_path / "back.jsonl", "--json")
     assert code == 0
+
+
+def test_of_a_case_with_items_left_only_these_are_asked_blind_and_then_with_the_key(
+    reviewed_items: Path, tmp_path: Path, cli: Cli
+) -> None:
+    bench = benchmark.load(reviewed_items / "bench")
+    left = [f"{case}/{kind}" for case, kind in (("c", "distribution"), ("c", "detection"), ("e", "location"))]
+    ids = {case.source_case_id: name for name, case in (bench.cases or {}).items()}
+    named = [name.replace(name[0], ids[name[0]], 1) for name in left]
+    whole = ids["b"]
+    (tmp_path / "rest.txt").write_text("\n".join([*named, whole, f"{whole}/detection"]))
+    wanted = {columns.item_row_id(item.item_id) for item in bench.items
+              if item.item_id in named or item.case_id == whole}  # fmt: skip
+    out = tmp_path / "sheets"
+    command = ("review", "export", bench.folder, "--reviewers", "anna,ben", "--overlap", "1", "--planted", "0")
+    code, _, err = cli(*command, "--cases", tmp_path / "rest.txt", "-o", out)
+    assert code == 0, err
+    blind = sheets_of(out, "anna-1-blind")
+    for path in blind:
+        fill(path, lambda row: answer_cells(bench.item[row[2:]], (1,), columns.ANSWER))
+    assert {row[columns.ID] for path in blind for row in rows_in(path)} == wanted
+    assert cli("review", "import", *blind, "--batch", out)[0] == 0
+    assert cli("review", "open", out)[0] == 0
+    (shown,) = sheets_of(out, "anna-2")
+    assert {row[columns.ID] for row in rows_in(shown)} == wanted
 
 
 def test_a_changed_sex_is_another_benchmark_with_the_same_verdicts(

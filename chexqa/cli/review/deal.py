@@ -41,7 +41,8 @@ _PATHS = click.Path(path_type=Path)
               help="flagged: only cases with a flagged item. redrawn: only redrawn masks that no second "
               "reader has approved.")  # fmt: skip
 @click.option("--cases", type=click.Path(path_type=Path),
-              help="The cases to export: a file with one case id per line, or a mask_review.jsonl.")  # fmt: skip
+              help="The cases to export: a file with the id of a case, or of one item, per line, or a "
+              "mask_review.jsonl.")  # fmt: skip
 @click.option("--sample", type=int, help="Sample this many cases, stratified by finding and path.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of assignment and sampling.")
 @click.option("--blind-answers", is_flag=True,

@@ -116,7 +116,8 @@ def _interval(low: float | None, high: float | None) -> str:
 @click.option(
     "--rest",
     type=_PATHS,
-    help="Write to this file the ids of the cases that must be judged again; 'review export --cases' reads it.",
+    help="Write to this file the ids of the items (or, for masks, the cases) that must be judged again; 'review export "
+    "--cases' reads it.",
 )
 @click.option(
     "--image-root",
@@ -150,10 +151,10 @@ def carry(
         )
     write_store(out, found.verdicts)
     if rest is not None:
-        write_bytes(rest, "".join(f"{case_id}\n" for case_id in found.cases).encode())
+        write_bytes(rest, "".join(f"{name}\n" for name in found.items or found.cases).encode())
     if as_json:
-        left = [{"row": one.verdict.row, "reviewer": one.verdict.reviewer, "why": one.why, "case_id": one.case_id}
-                for one in found.left]  # fmt: skip
+        left = [{"row": one.verdict.row, "reviewer": one.verdict.reviewer, "why": one.why, "case_id": one.case_id,
+                 "item_id": one.item_id} for one in found.left]  # fmt: skip
         say_json(json.dumps({"carried": len(found.verdicts), "left": left}, indent=2))
         return
     say(f"{out}: {plural(len(found.verdicts), 'verdict')} carried over, {len(found.left):,} not carried over")
@@ -162,8 +163,12 @@ def carry(
         say(f"not carried over: {row} ({plural(count, 'verdict')}): {why}")
     if len(reasons) > _SHOWN:
         say(f"and {plural(len(reasons) - _SHOWN, 'more row')}; --json lists all")
-    if found.left:
-        say(f"{plural(len(found.cases), 'case')} to judge again: chexqa review export {new} --cases {rest or 'FILE'}")
+    if found.cases:
+        items = f"{plural(len(found.items), 'item')} of " if found.items else ""
+        say(
+            f"{items}{plural(len(found.cases), 'case')} to judge again: chexqa review export {new} --cases "
+            f"{rest or 'FILE'}"
+        )
 
 
 @click.command(epilog="Example: chexqa review apply bench verdicts.jsonl -o bench-2")

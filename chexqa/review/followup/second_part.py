@@ -123,7 +123,8 @@ def open_second_parts(
             with new_folder(path.parent) as folder:
                 maker = Maker(bench_source(loaded), material, wish, batch.name, folder, beside=beside)
                 wrong = {row.removeprefix("i-"): answer for row, answer in shown.planted.items()}
-                maker.write(path.name, "items", reviewer, _cases(batch, shown), replace(material, wrong=wrong), step)
+                own = replace(material, wrong=wrong, dropped=loaded.item.keys() - _items(batch, shown))
+                maker.write(path.name, "items", reviewer, _cases(batch, shown), own, step)
             written.append((path, len(shown.rows)))
             pages += [page._replace(file=f"{path.parent.name}/{page.file}") for page in maker.pages]
     return Opened(tuple(written), tuple(waiting), tuple(pages))
@@ -135,10 +136,15 @@ def _path(batch: Batch, dealt: Dealt) -> Path:
     return batch.path.parent / str(file)
 
 
+def _items(batch: Batch, dealt: Dealt) -> list[str]:
+    """Return the ids of a sheet's items in the order of its rows."""
+    rows = next(sheet["rows"] for sheet in batch.about["sheets"] if Path(sheet["file"]).stem == dealt.name)
+    return [row.removeprefix("i-") for row in rows]
+
+
 def _cases(batch: Batch, dealt: Dealt) -> tuple[str, ...]:
     """Return the ids of a sheet's cases in the order of its rows."""
-    rows = next(sheet["rows"] for sheet in batch.about["sheets"] if Path(sheet["file"]).stem == dealt.name)
-    return tuple(dict.fromkeys(row.removeprefix("i-").rpartition("/")[0] for row in rows))
+    return tuple(dict.fromkeys(item_id.rpartition("/")[0] for item_id in _items(batch, dealt)))
 
 
 def _wish(batch: Batch) -> Wish:

@@ -21,12 +21,14 @@ from chexqa.review.resolve.mask_hashes import ManifestMasks
 class Left:
     """Verdict that was not carried over, and the reason.
 
-    ``case_id`` is the case's id in the new benchmark or manifest; ``None`` if the case is not in it.
+    ``case_id`` and ``item_id`` are the ids of the case and the item in the new benchmark or manifest; ``None`` if it is
+    not in it. A verdict on a mask has no item.
     """
 
     verdict: Verdict
     why: str
     case_id: str | None
+    item_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,14 @@ class Carried:
 
     @property
     def cases(self) -> tuple[str, ...]:
-        """Cases of the new benchmark or manifest that must be judged again, in the order of the verdicts."""
-        return tuple(dict.fromkeys(one.case_id for one in self.left if one.case_id is not None))
+        """Cases of the new benchmark or manifest with something to judge again, in the order of the verdicts."""
+        again = (one for one in self.left if one.verdict.is_on_mask or one.item_id is not None)
+        return tuple(dict.fromkeys(one.case_id for one in again if one.case_id is not None))
+
+    @property
+    def items(self) -> tuple[str, ...]:
+        """Items of the new benchmark to judge again, in the order of the verdicts; empty for masks."""
+        return tuple(dict.fromkeys(one.item_id for one in self.left if one.item_id is not None))
 
 
 def carry(old: Path, new: Path, verdicts: Iterable[Verdict], image_root: Path | None = None) -> Carried:
@@ -100,9 +108,10 @@ def _carry_items(old: Benchmark, new: _NewItems, verdicts: Iterable[Verdict]) ->
             )
         target = new.same_question(item)
         why = _item_differs(old, new, verdict, item, target)
-        case_id = item.case_id if item.case_id in new.cases else None
         if why is not None or target is None:
-            yield Left(verdict, why or "", case_id)
+            there = new.bench.item.get(target or item.item_id)
+            case_id = there.case_id if there is not None else item.case_id if item.case_id in new.cases else None
+            yield Left(verdict, why or "", case_id, None if there is None else there.item_id)
             continue
         seen = verdict.seen or seen_in(old, verdict, item.item_id)
         yield _moved(verdict, new.bench.hash, item_row_id(target), seen)
@@ -113,7 +122,8 @@ def _item_differs(old: Benchmark, new: _NewItems, verdict: Verdict, item: Item, 
     if target is None:
         there = new.bench.item.get(item.item_id)
         if there is None:
-            return "its case is not in the new manifest"
+            gone = "question is not asked there" if item.case_id in new.cases else "case is not in the new benchmark"
+            return f"its {gone}"
         return "its pictures changed" if there.question == item.question else "its question changed"
     if verdict.asks_answer:
         return None

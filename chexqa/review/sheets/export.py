@@ -23,18 +23,13 @@ from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, write_json
 from chexqa.files.seeds import digest
 from chexqa.review import columns
-from chexqa.review.assignment import Share, deal, with_decoys
+from chexqa.review.assignment import Share, deal, read_cases, with_decoys
 from chexqa.review.columns import SheetKind
 from chexqa.review.export_options import Wish as Wish
 from chexqa.review.export_options import check_wish, chosen, drawn_blind, kinds_of
 from chexqa.review.sheets import instructions
 from chexqa.review.sheets.cover_tab import About, notices
-from chexqa.review.sheets.masks_sheet import (
-    Masks,
-    check_signers,
-    drawn,
-    write_csv,
-)
+from chexqa.review.sheets.masks_sheet import Masks, check_signers, drawn, write_csv
 from chexqa.review.sheets.pictures import PICTURES, FullPictures, Page, Plate, write_viewer
 from chexqa.review.sheets.questions import Entry, Pic, Questions
 from chexqa.review.sheets.sheet import PICTURE_BOX, Book, ShownItem, Tab, write_workbook
@@ -146,10 +141,13 @@ def _write(
     else:
         source, material = questions(path, wish.manifest, image_root, wish.runs)
         left_out = ()
+    named = None if wish.cases is None else read_cases(wish.cases)
+    if named is not None and isinstance(material, Questions) and not wish.blind_answers:
+        material, named = material.narrowed(named)
     everything = material.works
     if wish.study is not None:
         everything = without_seen(everything, wish.reviewers, wish.study)
-    works = chosen(everything, wish, path)
+    works = chosen(everything, wish, path, named)
     if isinstance(material, Masks) and wish.only == "redrawn":
         check_signers(material, wish.reviewers)
     shares = deal(works, wish.reviewers, wish.overlap, wish.readers, wish.seed)

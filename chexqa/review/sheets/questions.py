@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -96,21 +96,24 @@ class Questions:
     - ``sources``: the manifest's line that each case was made from, keyed by case id (:func:`made_from`); empty if no
       manifest is given.
     - ``told``: places that models and readers gave as answers, drawn beside the proposals; keyed by item id.
+    - ``dropped``: the ids of items that are not asked, although their cases are.
     """
 
     bench: Benchmark
     wrong: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     sources: Mapping[str, Case] = field(default_factory=dict)
     told: Mapping[str, Told] = field(default_factory=dict)
+    dropped: Set[str] = frozenset()
     # False if rows without a proposal are answered by options alone, as in an adjudication.
     takes_places: ClassVar[bool] = True
 
     @cached_property
     def _cases(self) -> dict[str, list[Item]]:
-        """The items of each case in the order of asking, grid items last, keyed by case id."""
+        """The items asked of each case in the order of asking, grid items last, keyed by case id."""
         cases: dict[str, list[Item]] = {}
         for item in sorted((item for item in self.bench.items if item.finding != MARKER), key=asking_order):
-            cases.setdefault(item.case_id, []).append(item)
+            if item.item_id not in self.dropped:
+                cases.setdefault(item.case_id, []).append(item)
         return cases
 
     @cached_property
@@ -133,6 +136,20 @@ class Questions:
                 )
             )
         return works
+
+    def narrowed(self, named: Sequence[tuple[str, ...]]) -> tuple[Questions, list[tuple[str, ...]]]:
+        """Return these questions without the unnamed items of cases of which only items are named, and all named cases.
+
+        An entry of ``named`` has the id of one item, or the ids of one case.
+        """
+        _, keys = self.bench.key("'chexqa review export'")
+        items = {item.item_id: case_id for case_id, own in self._cases.items() for item in own}
+        asked = {ids[0]: items[ids[0]] for ids in named if ids[0] in items}
+        cases = [ids for ids in named if ids[0] not in items]
+        whole = {one for ids in cases for one in ids}
+        parts = {case_id for case_id in asked.values() if whole.isdisjoint((case_id, keys[case_id].source_case_id))}
+        dropped = {item_id for item_id, case_id in items.items() if case_id in parts and item_id not in asked}
+        return replace(self, dropped=self.dropped | dropped), [*cases, *((case_id,) for case_id in asked.values())]
 
     def items_of(self, cases: Iterable[str]) -> list[Item]:
         """Return the items of the cases in the order of asking."""
