@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +15,8 @@ from chexqa.contract.findings import find
 from chexqa.eval.leaderboard.submission import check_predictions
 from chexqa.eval.models import registry
 from chexqa.eval.stress.unequal_wordings import unequal
-from chexqa.files.errors import InputError
-from chexqa.files.jsonio import check, parse_json, read_jsonl, read_lines, read_text, read_yaml
+from chexqa.files.errors import InputError, WrongParts
+from chexqa.files.jsonio import check, parse_json, read_lines, read_text, read_yaml, text_lines
 from chexqa.files.terminal import plural
 from chexqa.generators.interventions import altered_items
 from chexqa.review.resolve.new_version import CHANGED, MASK_REVIEW
@@ -240,16 +240,16 @@ def _lines(path: Path, image_root: Path | None) -> FileReport:
     for schema, marks in (("altered_item", {"condition", "image"}), ("altered_key", {"filled_pixels"}),
                           ("altered_key", {"condition", "reason"})):  # fmt: skip
         if marks <= fields:
-            return FileReport(f"{schema} lines: {_count(read_jsonl(path, schema)):,}, all fit their schema")
+            return _lines_of(path, schema)
     if {"image", "present"} & fields:
         return _manifest(path, image_root)
     for schema, mark in _LINE_KINDS.items():
         if mark in fields and schema == "verdict":
             return _verdicts(path)
         if mark in fields:
-            return FileReport(f"{schema} lines: {_count(read_jsonl(path, schema)):,}, all fit their schema")
+            return _lines_of(path, schema)
     if "item_id" in fields and not fields & _ONLY_IN_KEYS:
-        return FileReport(f"prediction lines: {_count(read_jsonl(path, 'prediction')):,}, all fit their schema")
+        return _lines_of(path, "prediction")
     if "answer" in fields or "measures" in fields:
         for number, record in read_lines(path):
             check(record, "answer" if "item_id" in record else "answer_case", f"{path}, line {number}")
@@ -257,6 +257,18 @@ def _lines(path: Path, image_root: Path | None) -> FileReport:
     raise InputError(
         f"{path}: the fields of its first line fit none of chexqa's formats; compare them with docs/formats.md."
     )
+
+
+def _lines_of(path: Path, schema: str) -> FileReport:
+    """Return the number of lines that fit a schema; raise ``InputError`` that lists the first wrong lines."""
+    wrong, count = WrongParts(path), 0
+    for number, line in text_lines(path):
+        with wrong.collected():
+            where = f"{path}, line {number}"
+            check(parse_json(line, where), schema, where)
+        count += 1
+    wrong.conclude()
+    return FileReport(f"{schema} lines: {count:,}, all fit their schema")
 
 
 def _verdicts(path: Path) -> FileReport:
@@ -267,7 +279,3 @@ def _verdicts(path: Path) -> FileReport:
     verdicts = read_store(path).values()
     summary = f"verdict lines: {len(verdicts):,}, all fit their schema"
     return FileReport(summary, remarks=tuple(f"no reason: {line}" for line in without_reason(verdicts)))
-
-
-def _count(rows: Iterable[object]) -> int:
-    return sum(1 for _ in rows)

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 LISTED = 30
-# Largest number of wrong lines of a file that one message lists.
-MOST_LINES = 10
+# Largest number of wrong parts of an input, such as lines, that one message lists.
+MOST_PARTS = 10
 EXIT_OK = 0
 EXIT_BUG = 1
 EXIT_INPUT = 2
@@ -21,31 +21,41 @@ class InputError(Exception):
     """Error in the input; its message is one sentence with the place, the value and the remedy. Exit code 2."""
 
 
-class WrongLines:
-    """Errors of a file's lines, collected so that one message lists them."""
+class WrongParts:
+    """Errors of the parts of an input, such as a file's lines, collected so that one message lists them.
 
-    def __init__(self, path: object) -> None:
-        self._path, self._count, self._first = path, 0, list[str]()
+    ``whole`` is the file, which begins the parts' errors; None if the parts are files. ``name`` is the parts' name.
+    """
+
+    def __init__(self, whole: object | None, name: str = "lines") -> None:
+        self._place, self._name = f"{whole}: " if whole is not None else "", name
+        self._start = f"{whole}, " if whole is not None else ""
+        self._first = list[str]()
+        self.count = 0
 
     @contextmanager
     def collected(self) -> Iterator[None]:
-        """Run a block that reads one line; if it raises an ``InputError``, collect the error and leave the block."""
+        """Run a block that reads one part; if it raises an ``InputError``, collect the error and leave the block."""
         try:
             yield
         except InputError as error:
-            self._count += 1
-            if self._count <= MOST_LINES:
-                self._first.append(str(error))
+            self.add(error)
+
+    def add(self, error: InputError) -> None:
+        """Add the error of one part."""
+        self.count += 1
+        if self.count <= MOST_PARTS:
+            self._first.append(str(error))
 
     def conclude(self) -> None:
-        """Raise one ``InputError`` that lists the first :data:`MOST_LINES` collected errors, if there are any."""
-        if self._count == 1:
+        """Raise one ``InputError`` that lists the first :data:`MOST_PARTS` collected errors, if there are any."""
+        if self.count == 1:
             raise InputError(self._first[0])
-        if self._count:
-            more = [f"and {self._count - MOST_LINES:,} more"] if self._count > MOST_LINES else []
-            listed = [one.removeprefix(f"{self._path}, ") for one in self._first]
+        if self.count:
+            more = [f"and {self.count - MOST_PARTS:,} more"] if self.count > MOST_PARTS else []
+            listed = [one.removeprefix(self._start) for one in self._first]
             lines = "".join(f"\n  {one}" for one in (*listed, *more))
-            raise InputError(f"{self._path}: {self._count:,} lines are wrong; correct them:{lines}")
+            raise InputError(f"{self._place}{self.count:,} {self._name} are wrong; correct them:{lines}")
 
 
 class UnfinishedError(Exception):

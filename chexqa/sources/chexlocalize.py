@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from chexqa.files.errors import InputError, suggest
+from chexqa.files.errors import InputError, WrongParts, suggest
 from chexqa.files.jsonio import Record, is_file, is_folder, parse_json, read_text
 from chexqa.imaging import masks
 from chexqa.imaging.read import MAX_PIXELS
@@ -74,19 +74,22 @@ def ingest(root: Path, manifest: Path, terms: Terms, anatomy: Options, labels: P
 def read_outlines(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
     """Return the outlines in a ``gt_…`` or ``hb_…`` file as run lengths, keyed by radiograph and then by finding.
 
-    The file has run lengths or polygons. Empty outlines are left out. Raises ``InputError`` for a damaged outline or an
-    unknown finding.
+    The file has run lengths or polygons. Empty outlines are left out. Raises ``InputError`` that lists the first
+    damaged outlines and unknown findings.
     """
     outlines: dict[str, dict[str, dict[str, Any]]] = {}
+    wrong = WrongParts(path, "outlines")
     for key, truth in _read_truth(path).items():
         outlines[key] = {}
         for name, outline in truth.items():
             if name == "img_size":
                 continue
-            finding = finding_of(name, f"{path}, {key}")
-            rle = _run_lengths(outline, truth.get("img_size"), f"{path}, {key}, {name}")
-            if rle is not None:
-                outlines[key][finding] = rle
+            with wrong.collected():
+                finding = finding_of(name, f"{path}, {key}")
+                rle = _run_lengths(outline, truth.get("img_size"), f"{path}, {key}, {name}")
+                if rle is not None:
+                    outlines[key][finding] = rle
+    wrong.conclude()
     return outlines
 
 

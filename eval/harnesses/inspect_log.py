@@ -6,7 +6,6 @@ are kept, and its other items count as not asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +16,7 @@ from chexqa.contract.read_run import Turn
 from chexqa.eval.design import subset
 from chexqa.eval.harnesses.turns import ABOUT, FRAME, STORE
 from chexqa.eval.runs.turn_log import log_path
-from chexqa.files.errors import InputError
+from chexqa.files.errors import InputError, WrongParts
 from chexqa.files.jsonio import Record, check, dump, write_json, write_jsonl
 from chexqa.files.limits import MAX_TABLE_BYTES
 from chexqa.files.opening import open_binary, real
@@ -60,7 +59,7 @@ def import_log(path: Path, benchmark_folder: Path, out: Path, model: str | None 
             f"{bench.hash[:8]}; give the right folder with --benchmark."
         )
     name = model or header.eval.model
-    turns = list(_turns(path, bench, name, about))
+    turns = _turns(path, bench, name, about)
     record = _about(about, bench, header, name, turns)
     check(record, "run", f"{path}, field eval.metadata.{ABOUT}")
     with new_folder(out) as temporary:
@@ -91,31 +90,42 @@ def _read(path: Path, **options: Any) -> Any:
         ) from None
 
 
-def _turns(path: Path, bench: Benchmark, name: str, about: Record) -> Iterator[Turn]:
-    """Yield all samples' turns under the model's name; raise ``InputError`` for a record that does not fit."""
+def _turns(path: Path, bench: Benchmark, name: str, about: Record) -> list[Turn]:
+    """Return all samples' turns under the model's name; raise ``InputError`` that lists the first wrong samples."""
+    turns: list[Turn] = []
     seen = set()
+    wrong = WrongParts(path, "samples")
     for sample in _read(path, exclude_fields=_UNREAD).samples or ():
-        where = f"{path}, sample '{sample.id}', epoch {sample.epoch}"
-        records = sample.store.get(STORE, [])
-        if not isinstance(records, list):
-            raise InputError(
-                f"{where}: '{STORE}' in the sample's store is not a list of turns; import the log as Inspect wrote it."
-            )
-        for record in records:
-            check(record, "turn", where)
-            turn = read_run.turn_of(dump(record | {"model": name}).encode())
-            if turn is None or turn.item_id not in bench.item or turn.protocol != about["protocol"]:
+        with wrong.collected():
+            where = f"{path}, sample '{sample.id}', epoch {sample.epoch}"
+            records = sample.store.get(STORE, [])
+            if not isinstance(records, list):
                 raise InputError(
-                    f"{where}: has a turn of item '{record['item_id']}' that does not fit the benchmark or the "
-                    "protocol; import the log as Inspect wrote it."
-                )
-            if turn.key in seen:
-                raise InputError(
-                    f"{where}: item '{turn.item_id}' was already answered in this log; import the log as Inspect wrote "
+                    f"{where}: '{STORE}' in the sample's store is not a list of turns; import the log as Inspect wrote "
                     "it."
                 )
-            seen.add(turn.key)
-            yield turn
+            for record in records:
+                turn = _turn(record, bench, name, about, where)
+                if turn.key in seen:
+                    raise InputError(
+                        f"{where}: item '{turn.item_id}' was already answered in this log; import the log as Inspect "
+                        "wrote it."
+                    )
+                seen.add(turn.key)
+                turns.append(turn)
+    wrong.conclude()
+    return turns
+
+
+def _turn(record: Any, bench: Benchmark, name: str, about: Record, where: str) -> Turn:
+    check(record, "turn", where)
+    turn = read_run.turn_of(dump(record | {"model": name}).encode())
+    if turn is None or turn.item_id not in bench.item or turn.protocol != about["protocol"]:
+        raise InputError(
+            f"{where}: has a turn of item '{record['item_id']}' that does not fit the benchmark or the protocol; "
+            "import the log as Inspect wrote it."
+        )
+    return turn
 
 
 def _about(about: Record, bench: Benchmark, header: Any, name: str, turns: list[Turn]) -> Record:

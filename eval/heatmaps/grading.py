@@ -16,7 +16,7 @@ from chexqa.contract.findings import FINDINGS
 from chexqa.eval.heatmaps import metrics
 from chexqa.eval.heatmaps.map_files import READERS, Map, read_map
 from chexqa.eval.heatmaps.targets import Directory, Lesion, Mask, Target, Truth, lesion_of
-from chexqa.files.errors import InputError, suggest
+from chexqa.files.errors import InputError, WrongParts, suggest
 from chexqa.files.jsonio import Record, parse_json, read_text
 from chexqa.files.workers import Background, single_pictures
 from chexqa.imaging import masks
@@ -48,6 +48,7 @@ MANY_MAPS = 1000
 _OF_TASK = 8
 Advance = Callable[[], None]
 Mark = TypeVar("Mark")
+_Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,8 @@ class Graded(NamedTuple):
 def read_thresholds(path: Path) -> Thresholds:
     """Read thresholds from a CSV with the columns ``finding`` (or ``task``, as in CheXlocalize) and ``threshold``.
 
-    Raise ``InputError`` for an unknown finding, two thresholds of one finding, or a value that is not from 0 to 1.
+    Raise ``InputError`` that lists the first lines with an unknown finding, a second threshold of one finding, or a
+    value that is not from 0 to 1.
     """
     table = Table(path, ["threshold"])
     column = next((name for name in ("finding", "task") if name in table.columns), None)
@@ -86,22 +88,27 @@ def read_thresholds(path: Path) -> Thresholds:
             "the columns' names."
         )
     found: dict[str, float] = {}
+    wrong = WrongParts(path)
     for line, _, row in table.rows():
-        where, name = f"{path}, line {line}", row[column]
-        finding = chexlocalize.FINDINGS.get(name, name)
-        if finding not in FINDINGS:
-            raise InputError(f"{where}: there is no finding '{name}'{suggest(name, FINDINGS)}.")
-        try:
-            value = float(row["threshold"])
-        except ValueError:
-            value = math.nan
-        if not 0 <= value <= 1:
-            raise InputError(f"{where}: the threshold '{row['threshold']}' is not a number from 0 to 1; correct it.")
-        if found.setdefault(finding, value) != value:
-            raise InputError(
-                f"{where}: the threshold of {finding} is {value:g}, but {found[finding]:g} in an earlier line; remove "
-                "one of the two lines."
-            )
+        with wrong.collected():
+            where, name = f"{path}, line {line}", row[column]
+            finding = chexlocalize.FINDINGS.get(name, name)
+            if finding not in FINDINGS:
+                raise InputError(f"{where}: there is no finding '{name}'{suggest(name, FINDINGS)}.")
+            try:
+                value = float(row["threshold"])
+            except ValueError:
+                value = math.nan
+            if not 0 <= value <= 1:
+                raise InputError(
+                    f"{where}: the threshold '{row['threshold']}' is not a number from 0 to 1; correct it."
+                )
+            if found.setdefault(finding, value) != value:
+                raise InputError(
+                    f"{where}: the threshold of {finding} is {value:g}, but {found[finding]:g} in an earlier line; "
+                    "remove one of the two lines."
+                )
+    wrong.conclude()
     return Thresholds(path, found)
 
 
@@ -126,9 +133,11 @@ def grade_folders(
 
     A model's grades equal those of :func:`grade_maps`. The mask of a target is decoded once for all models. ``workers``
     is the number of processes, this one included; with fewer than :data:`MANY_MAPS` maps, threads of this process grade
-    them. ``advance`` is called after each target.
+    them. ``advance`` is called after each target. Raise ``InputError`` that lists the first wrong map files.
     """
-    placed = {model: _place_files(folder, truth) for model, folder in folders.items()}
+    wrong = WrongParts(None, "map files")
+    placed = {model: _place_files(folder, truth, wrong) for model, folder in folders.items()}
+    wrong.conclude()
     jobs = [(target, {model: files.get(target) for model, (files, _) in placed.items()}) for target in truth.targets]
     tasks = [_Task(tuple(jobs[first : first + _OF_TASK]), thresholds) for first in range(0, len(jobs), _OF_TASK)]
     rows: dict[str, list[tuple[Any, ...]]] = {model: [] for model in folders}
@@ -136,15 +145,19 @@ def grade_folders(
     with single_pictures(), Background(workers if is_large else 1) as background:
         for made in chain.from_iterable(background.start(_grade_task, tasks)):
             for model, row in zip(folders, made, strict=True):
-                rows[model].append(row)
+                if isinstance(row, InputError):
+                    wrong.add(row)
+                else:
+                    rows[model].append(row)
             advance()
+    wrong.conclude()
     return {model: Graded(_frame(rows[model]), unused) for model, (_, unused) in placed.items()}
 
 
-def _place_files(folder: Path, truth: Truth) -> tuple[dict[Target, Path], tuple[str, ...]]:
+def _place_files(folder: Path, truth: Truth, wrong: WrongParts) -> tuple[dict[Target, Path], tuple[str, ...]]:
     """Return the map file of each target, and the names of files that belong to no case.
 
-    The map of an absent finding belongs to a case, but to no target.
+    The map of an absent finding belongs to a case, but to no target. The errors of files are added to ``wrong``.
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: is not a folder; give a folder of maps ({', '.join(READERS)}).")
@@ -155,17 +168,19 @@ def _place_files(folder: Path, truth: Truth) -> tuple[dict[Target, Path], tuple[
         if path.suffix.lower() not in READERS:
             continue
         stem = path.stem.removesuffix("_map")
-        target = directory.find(stem, str(path))
-        if target is None:
-            if absent.find(stem, str(path)) is None:
-                unused.append(path.name)
-            continue
-        first = files.setdefault(target, path)
-        if first != path:
-            raise InputError(
-                f"{path}: is a map of the same finding as {first.name} on the same radiograph; remove one of the two."
-            )
-    if not files:
+        with wrong.collected():
+            target = directory.find(stem, str(path))
+            if target is None:
+                if absent.find(stem, str(path)) is None:
+                    unused.append(path.name)
+                continue
+            first = files.setdefault(target, path)
+            if first != path:
+                raise InputError(
+                    f"{path}: is a map of the same finding as {first.name} on the same radiograph; remove one of the "
+                    "two."
+                )
+    if not files and not wrong.count:
         seen = f"'{unused[0]}' fits no case with a present finding" if unused else "there is no map file in it"
         raise InputError(
             f"{folder}: {seen}; a map is called <case id or radiograph>_<finding> and ends in {', '.join(READERS)}."
@@ -180,21 +195,25 @@ class _Task(NamedTuple):
     thresholds: Thresholds | None
 
 
-def _grade_task(task: _Task) -> list[list[tuple[Any, ...]]]:
+def _grade_task(task: _Task) -> list[list[_Row | InputError]]:
     return [_grade_target(target, files, task.thresholds) for target, files in task.jobs]
 
 
 def _grade_target(
     target: Target, files: Mapping[str, Path | None], thresholds: Thresholds | None
-) -> list[tuple[Any, ...]]:
-    """Return one row for each model; ``files`` has each model's map of the target, or None."""
+) -> list[_Row | InputError]:
+    """Return, for each model, the row of its map of the target (None if it has no map), or the error of a wrong map."""
     mask = target.read()
     hits, lesion, covered = target.hit_cells(mask), lesion_of(mask), np.flatnonzero(mask)
-    rows = []
+    rows: list[_Row | InputError] = []
     for model, file in files.items():
         state, values = "missing", _none()
         if file is not None:
-            state, array = _read_map(file)
+            try:
+                state, array = _read_map(file)
+            except InputError as error:
+                rows.append(error.with_traceback(None))
+                continue
             threshold = None if thresholds is None else thresholds.of(target.finding)
             values = metrics.grade_map(metrics.fit(array, _shape(mask)), mask, hits, threshold, covered)
         rows.append(_row(model, target, lesion, state, values))
@@ -218,17 +237,20 @@ def grade_outlines(model: str, path: Path, truth: Truth, advance: Advance = lamb
     """
     read = chexlocalize.read_outlines(path)
     marks = ((key, finding, rle) for key, outlines in read.items() for finding, rle in outlines.items())
-    outlined, unused = _place_marks(path, marks, truth)
+    wrong = WrongParts(path, "outlines")
+    outlined, unused = _place_marks(path, marks, truth, wrong)
     rows = []
     for target in truth.targets:
         mask = target.read()
         hits = target.hit_cells(mask)
         state, values = "nothing_marked", metrics.nothing_marked(hits)
-        if target in outlined:
-            outline = _same_size(masks.from_rle(outlined[target], str(path)), mask, f"{path}, {target.case_id}")
-            state, values = "graded", metrics.grade_map(outline.astype(np.float32), mask, hits, 0.5)
-        rows.append(_row(model, target, lesion_of(mask), state, values))
+        with wrong.collected():
+            if target in outlined:
+                outline = _same_size(masks.from_rle(outlined[target], str(path)), mask, f"{path}, {target.case_id}")
+                state, values = "graded", metrics.grade_map(outline.astype(np.float32), mask, hits, 0.5)
+            rows.append(_row(model, target, lesion_of(mask), state, values))
         advance()
+    wrong.conclude()
     return Graded(_frame(rows), unused)
 
 
@@ -250,27 +272,30 @@ def grade_points(model: str, path: Path, truth: Truth, advance: Advance = lambda
     y]`` in pixels of the radiograph. ``model`` names the reader in tables. As in CheXlocalize, a finding with several
     points is a hit if one of its points is a hit, and a finding without a point is a miss.
     """
-    pointed, unused = _place_marks(path, _read_points(path), truth)
+    wrong = WrongParts(path, "points")
+    pointed, unused = _place_marks(path, _read_points(path, wrong), truth, wrong)
     rows = []
     for target in truth.targets:
         mask = target.read()
         hits = target.hit_cells(mask)
         state, values = "nothing_marked", metrics.nothing_marked(hits)
-        if pointed.get(target):
-            places = [_pixel(point, target, mask, f"{path}, {target.case_id}") for point in pointed[target]]
+        with wrong.collected():
+            places = [_pixel(point, target, mask, f"{path}, {target.case_id}") for point in pointed.get(target, ())]
             each = [metrics.grade_places(np.array([y]), np.array([x]), mask, hits) for y, x in places]
-            best = max(each, key=lambda own: own["grid_hit"] or 0.0)
-            values = {name: _best(value[name] for value in each) for name in metrics.OF_PLACES}
-            state, values = "graded", {**values, metrics.CELL: best[metrics.CELL]}
+            if each:
+                best = max(each, key=lambda own: own["grid_hit"] or 0.0)
+                values = {name: _best(value[name] for value in each) for name in metrics.OF_PLACES}
+                state, values = "graded", {**values, metrics.CELL: best[metrics.CELL]}
         kept = (metrics.CELL, *metrics.OF_PLACES)
         rows.append(
             _row(model, target, lesion_of(mask), state, {**_none(), **{name: values.get(name) for name in kept}})
         )
         advance()
+    wrong.conclude()
     return Graded(_frame(rows), unused)
 
 
-def _read_points(path: Path) -> Iterable[tuple[str, str, list[tuple[float, float]]]]:
+def _read_points(path: Path, wrong: WrongParts) -> Iterable[tuple[str, str, list[tuple[float, float]]]]:
     record = parse_json(read_text(path), str(path))
     if not isinstance(record, dict) or not all(isinstance(entry, dict) for entry in record.values()):
         raise InputError(
@@ -281,11 +306,16 @@ def _read_points(path: Path) -> Iterable[tuple[str, str, list[tuple[float, float
             if name == "img_size":
                 continue
             where = f"{path}, {key}"
-            finding = chexlocalize.finding_of(name, where)
-            try:
-                yield key, finding, [(float(x), float(y)) for x, y in points]
-            except (TypeError, ValueError, OverflowError):
-                raise InputError(f"{where}, {name}: must be a list of [x, y] in pixels of the radiograph.") from None
+            with wrong.collected():
+                finding = chexlocalize.finding_of(name, where)
+                yield key, finding, _pairs(points, f"{where}, {name}")
+
+
+def _pairs(points: Any, where: str) -> list[tuple[float, float]]:
+    try:
+        return [(float(x), float(y)) for x, y in points]
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{where}: must be a list of [x, y] in pixels of the radiograph.") from None
 
 
 def _pixel(point: tuple[float, float], target: Target, mask: Mask, where: str) -> tuple[int, int]:
@@ -305,21 +335,25 @@ def _best(values: Iterable[float | None]) -> float | None:
 
 
 def _place_marks(
-    path: Path, marks: Iterable[tuple[str, str, Mark]], truth: Truth
+    path: Path, marks: Iterable[tuple[str, str, Mark]], truth: Truth, wrong: WrongParts
 ) -> tuple[dict[Target, Mark], tuple[str, ...]]:
     """Return a reader's marks, keyed by target, and the names (radiograph/finding) of the marks that belong to no
     target.
+
+    The errors of marks that fit several targets are added to ``wrong``.
     """
     directory = Directory(truth.targets)
     placed: dict[Target, Mark] = {}
     unused = []
     for key, finding, mark in marks:
-        target = directory.at(key, finding, f"{path}, {key}")
-        if target is None:
-            unused.append(f"{key}/{finding}")
-        else:
-            placed[target] = mark
+        with wrong.collected():
+            target = directory.at(key, finding, f"{path}, {key}")
+            if target is None:
+                unused.append(f"{key}/{finding}")
+            else:
+                placed[target] = mark
     if not placed:
+        wrong.conclude()
         raise InputError(
             f"{path}: has no point or box for any of the {len(truth.targets)} findings that have a mask; give the "
             "masks of this file's radiographs, or name the radiographs in this file as CheXlocalize does "

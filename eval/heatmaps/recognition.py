@@ -20,7 +20,7 @@ from chexqa.eval.heatmaps.influence import Score
 from chexqa.eval.heatmaps.map_files import SCORES
 from chexqa.eval.heatmaps.targets import Target, Truth
 from chexqa.eval.scoring.sample import with_clusters
-from chexqa.files.errors import InputError
+from chexqa.files.errors import InputError, WrongParts
 from chexqa.files.seeds import digest
 from chexqa.sources.tables import Table
 
@@ -39,8 +39,8 @@ def read_scores(model: str, folder: Path, truth: Truth) -> pl.DataFrame | None:
     """Return a model's scores of the cases of ``truth``, with the columns :data:`COLUMNS`; None if there is no
     ``scores.csv``.
 
-    Cases without a score are left out. Raise ``InputError`` for a score that is not a number, or for a case given
-    twice.
+    Cases without a score are left out. Raise ``InputError`` that lists the first lines with a score that is not a
+    number, or with a case given twice.
     """
     path = folder / SCORES
     if not path.exists():
@@ -49,24 +49,27 @@ def read_scores(model: str, folder: Path, truth: Truth) -> pl.DataFrame | None:
     labelled |= {target.case_id: (target, False) for target in truth.absent}
     table = Table(path, ["case_id", "score"])
     rows, seen = [], set()
+    wrong = WrongParts(path)
     for line, _, row in table.rows():
-        case = row["case_id"].removeprefix("'") if row["case_id"] not in labelled else row["case_id"]
-        if case in seen:
-            raise InputError(f"{path}, line {line}: the case '{case}' has a second score; remove one of the two.")
-        seen.add(case)
-        if case not in labelled or not row["score"]:
-            continue
-        try:
-            score = float(row["score"])
-        except ValueError:
-            score = math.nan
-        if not math.isfinite(score):
-            raise InputError(
-                f"{path}, line {line}: the score '{row['score']}' is not a number; correct it, or leave it empty."
-            )
-        target, present = labelled[case]
-        about = (target.case_id, target.patient_id, target.study_id, target.picture)
-        rows.append((model, target.finding, *about, present, score))
+        with wrong.collected():
+            case = row["case_id"].removeprefix("'") if row["case_id"] not in labelled else row["case_id"]
+            if case in seen:
+                raise InputError(f"{path}, line {line}: the case '{case}' has a second score; remove one of the two.")
+            seen.add(case)
+            if case not in labelled or not row["score"]:
+                continue
+            try:
+                score = float(row["score"])
+            except ValueError:
+                score = math.nan
+            if not math.isfinite(score):
+                raise InputError(
+                    f"{path}, line {line}: the score '{row['score']}' is not a number; correct it, or leave it empty."
+                )
+            target, present = labelled[case]
+            about = (target.case_id, target.patient_id, target.study_id, target.picture)
+            rows.append((model, target.finding, *about, present, score))
+    wrong.conclude()
     return pl.DataFrame(rows, schema=COLUMNS, orient="row")
 
 

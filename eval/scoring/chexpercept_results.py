@@ -28,7 +28,7 @@ from chexqa.eval.prompts.protocols import Protocol
 from chexqa.eval.runs import run_folder
 from chexqa.eval.runs.turn_log import log_path
 from chexqa.eval.scoring.csv_and_parquet import csv_bytes
-from chexqa.files.errors import InputError, suggest
+from chexqa.files.errors import InputError, WrongParts, suggest
 from chexqa.files.jsonio import Record, check, parse_json, read_text, write_bytes, write_json, write_jsonl
 from chexqa.files.opening import real
 from chexqa.interchange.folders import new_folder
@@ -75,8 +75,8 @@ def import_results(
     """Write the results file ``path`` as the run folder ``out``; return the counts.
 
     If the model or the protocol is not given, it is taken from the names of the file's folders. Raise ``InputError``
-    for a case that is not in the benchmark, for right answers that differ from the benchmark's, and for an unknown
-    model or protocol.
+    for an unknown model or protocol; also raise one that lists the first wrong cases: those that are not in the
+    benchmark, and those with other right answers.
     """
     benchmark = benchmarks.load(benchmark_folder)
     answers, cases = benchmark.key("importing results")
@@ -92,25 +92,28 @@ def import_results(
     started = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
     turns: list[Turn] = []
     differences: list[tuple[Any, ...]] = []
+    wrong = WrongParts(path, "cases")
     for key_id, result in results.items():
-        where = f"{path}, {key_id}"
-        check(result, "chexpercept_result", where)
-        if key_id not in by_key:
-            raise InputError(
-                f"{where}: {benchmark.folder} has no case '{key_id}'{suggest(key_id, by_key)}; give the benchmark that "
-                "was imported from the CheXpercept release that these results answer."
-            )
-        for item, reply in _replies(result, sorted(items[by_key[key_id].case_id], key=lambda item: item.seq)):
-            right = answers[item.item_id].answer
-            _check_truth(reply, item, right, where)
-            state, parsed = _graded(item, reply, right)
-            turn = _turn(name, asked_by, item, reply, state, parsed, started)
-            turns.append(turn)
-            ours = answer_parser.parse(item, turn.raw or "")
-            if ours != parsed:
-                differences.append(
-                    (key_id, item.item_id, item.kind, _words(parsed), _words(ours), reply.correct, turn.raw)
+        with wrong.collected():
+            where = f"{path}, {key_id}"
+            check(result, "chexpercept_result", where)
+            if key_id not in by_key:
+                raise InputError(
+                    f"{where}: {benchmark.folder} has no case '{key_id}'{suggest(key_id, by_key)}; give the benchmark "
+                    "that was imported from the CheXpercept release that these results answer."
                 )
+            for item, reply in _replies(result, sorted(items[by_key[key_id].case_id], key=lambda item: item.seq)):
+                right = answers[item.item_id].answer
+                _check_truth(reply, item, right, where)
+                state, parsed = _graded(item, reply, right)
+                turn = _turn(name, asked_by, item, reply, state, parsed, started)
+                turns.append(turn)
+                ours = answer_parser.parse(item, turn.raw or "")
+                if ours != parsed:
+                    differences.append(
+                        (key_id, item.item_id, item.kind, _words(parsed), _words(ours), reply.correct, turn.raw)
+                    )
+    wrong.conclude()
     _write(out, benchmark, name, asked_by, turns, differences)
     asked = sum(len(rows) for rows in items.values())
     empty = sum(not _entry(result, "detection_qa") for result in results.values())

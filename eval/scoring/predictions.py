@@ -27,7 +27,7 @@ from chexqa.eval.prompts.parser_places import PlaceReading
 from chexqa.eval.prompts.protocols import Protocol
 from chexqa.eval.scoring import grade
 from chexqa.eval.scoring.grade import Graded
-from chexqa.files.errors import InputError, WrongLines
+from chexqa.files.errors import InputError, WrongParts
 from chexqa.files.jsonio import Record, check, dump, parse_json, text_lines
 from chexqa.generators.interventions import altered_items
 
@@ -81,7 +81,7 @@ def read_predictions(path: Path, benchmark: Benchmark, like: Record | None = Non
     asked: dict[str, Record] = {}
     lines: dict[tuple[str, str, str], int] = {}
     known = {**benchmark.item, **altered_items.load(benchmark).items}
-    wrong = WrongLines(path)
+    wrong = WrongParts(path)
     for number, line in text_lines(path):
         with wrong.collected():
             where = f"{path}, line {number}"

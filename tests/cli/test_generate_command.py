@@ -464,12 +464,20 @@ def test_validate_says_what_a_stray_file_is_not(cli: Cli, tmp_path: Path, name: 
     assert said in err
 
 
-def test_validate_knows_predictions_from_a_key(cli: Cli, tmp_path: Path) -> None:
+def test_validate_knows_predictions_from_a_key_and_lists_wrong_lines(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "predictions.jsonl"
     path.write_text('{"item_id": "c/detection", "answer": [1]}\n{"item_id": "c/location", "text": "2", "model": "m"}\n')
     code, out, err = cli("validate", path)
     assert (code, err) == (0, "")
     assert "prediction lines: 2, all fit their schema" in out
+    path.write_text(
+        '{"item_id": "c/detection", "answer": "x"}\n{\n{"item_id": "a/grid", "answer": [1]}\n{"item_id": 1}\n'
+    )
+    code, out, err = cli("validate", path)
+    assert (code, out) == (2, "")
+    first, *lines = err.splitlines()
+    assert first == f"error: {path}: 3 lines are wrong; correct them:"
+    assert [line.partition(":")[0] for line in lines] == ["  line 1", "  line 2", "  line 4"]
 
 
 def test_validate_of_nothing_and_of_a_folder_of_nothing(cli: Cli, tmp_path: Path) -> None:

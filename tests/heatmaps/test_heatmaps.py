@@ -525,6 +525,45 @@ def test_thresholds_have_chexlocalizes_layout_and_must_name_every_graded_finding
         grading.grade_maps("m", write_maps(tmp_path / "maps", truth), truth, thresholds)
 
 
+def test_all_wrong_map_files_of_all_folders_are_listed_at_once(cli: Cli, tmp_path: Path, truth: targets.Truth) -> None:
+    one, two = (write_maps(tmp_path / name, truth) for name in ("one", "two"))
+    wrong = sorted((*one.iterdir(), next(two.iterdir())))
+    for path in wrong:
+        path.write_bytes(b"no map")
+    command = ("heatmaps", "grade", one, two, "--masks", tmp_path / "gt_segmentations_val.json", "-o", tmp_path / "g")
+    code, _, err = cli(*command)
+    assert code == 2
+    first, *lines = err.splitlines()
+    assert first == "error: 4 map files are wrong; correct them:"
+    assert sorted(line.partition(": ")[0] for line in lines) == [f"  {path}" for path in wrong]
+    (one / f"{KEY}_Airspace Opacity.npy").write_bytes(b"")
+    (two / f"{KEY}.npy").write_bytes(b"")
+    first, *lines = cli(*command)[2].splitlines()
+    assert first == "error: 2 map files are wrong; correct them:"
+    assert ["remove one of the two" in line or "fits 2 cases" in line for line in lines] == [True, True]
+
+
+def test_all_wrong_marks_and_lines_are_listed_at_once(tmp_path: Path, truth: targets.Truth) -> None:
+    other = KEY.replace("1", "2")
+    points, outlines, csv = tmp_path / "points.json", tmp_path / "outlines.json", tmp_path / "t.csv"
+    points.write_text(json.dumps({KEY: {"Airspace Opacity": [[1, SIDE + 9]], "Oedema": []}, other: {"Edema": 7}}))
+    outlines.write_text(json.dumps({KEY: {"Pneumonai": []}, other: {"Edema": 7}}))
+    csv.write_text("threshold,task\n0.4,Edema\n1.4,Edema\n0.3,Edema\n")
+    for path, read, named in (
+        (points, lambda: grading.grade_points("m", points, truth),
+         ["3 points", f"{KEY}: 'Oedema'", f"{other}, Edema: must", f"{KEY}/opacity: the point (1, 89)"]),
+        (outlines, lambda: grading.grade_outlines("m", outlines, truth),
+         ["2 outlines", f"{KEY}: 'Pneumonai'", f"{other}, Edema: must"]),
+        (csv, lambda: grading.read_thresholds(csv),
+         ["2 lines", "line 3: the threshold '1.4'", "line 4: the threshold of edema is 0.3"]),
+    ):  # fmt: skip
+        with pytest.raises(InputError) as caught:
+            read()
+        first, *lines = str(caught.value).splitlines()
+        assert first == f"{path}: {named[0]} are wrong; correct them:"
+        assert [line[2 : 2 + len(start)] for line, start in zip(lines, named[1:], strict=True)] == named[1:]
+
+
 # --- the command ----------------------------------------------------------------------------------------------------
 
 

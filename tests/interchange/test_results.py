@@ -7,6 +7,7 @@ import json
 import random
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -16,8 +17,9 @@ from release_files import Entry, read_index, result, steps, write_release
 from release_results import right_replies, write_results
 
 from chexqa.contract import benchmark, read_run
+from chexqa.eval.harnesses import inspect_log, turns
 from chexqa.eval.scoring import grade
-from chexqa.files.errors import suggest
+from chexqa.files.errors import InputError, suggest
 from chexqa.interchange.release import case_id_of
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -149,6 +151,36 @@ def test_results_of_something_else_are_refused(
     assert code == 2
     assert message in err
     assert not (tmp_path / "run").exists()
+
+
+def test_all_wrong_cases_are_listed_at_once(bench: Path, tmp_path: Path, cli: Cli) -> None:
+    other = {"detection_qa": {"response": "1", "ground_truth": 1, "correct": True}}
+    path = write_results(tmp_path, {"effusion_p1": other, "effusion_p99": {}, "effusion_p2": {"chat_history": 1}})
+    code, _, err = cli("import", "chexpercept-results", path, "--benchmark", bench, "-o", tmp_path / "run")
+    assert code == 2
+    first, *lines = err.splitlines()
+    assert first == f"error: {path}: 3 cases are wrong; correct them:"
+    assert [line.partition(": ")[0] for line in lines] == ["  effusion_p1", "  effusion_p99", "  effusion_p2"]
+
+
+def test_all_wrong_samples_of_a_log_of_inspect_are_listed_at_once(
+    tmp_path: Path, tiny_benchmark: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log is read by a stand-in for Inspect."""
+    about = {"benchmark": {"hash": benchmark.load(tiny_benchmark).hash}, "protocol": "independent"}
+    samples = [
+        SimpleNamespace(id="a", epoch=1, store={turns.STORE: "no list"}),
+        SimpleNamespace(id="b", epoch=2, store={turns.STORE: [{"item_id": 1}]}),
+        SimpleNamespace(id="c", epoch=1, store={}),
+    ]
+    header = SimpleNamespace(metadata={turns.ABOUT: about}, task="chexqa/benchmark", model="m")
+    monkeypatch.setattr(inspect_log, "_read", lambda *_, **__: SimpleNamespace(eval=header, samples=samples))
+    (tmp_path / "log.eval").touch()
+    with pytest.raises(InputError) as caught:
+        inspect_log.import_log(tmp_path / "log.eval", tiny_benchmark, tmp_path / "run")
+    first, *lines = str(caught.value).splitlines()
+    assert first == f"{tmp_path / 'log.eval'}: 2 samples are wrong; correct them:"
+    assert [line.partition(": ")[0] for line in lines] == ["  sample 'a', epoch 1", "  sample 'b', epoch 2"]
 
 
 def test_an_empty_reply_to_detection_is_wrong_as_in_the_reference_and_said(
