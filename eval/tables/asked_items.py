@@ -95,7 +95,7 @@ _TASK = pl.when(pl.col("stage").is_null()).then("kind").otherwise(pl.lit(PERCEPT
 def by_items(graded: Graded) -> list[Graded]:
     """Return the grades in groups of models that were asked the same items.
 
-    The group with the most items comes first; groups of baselines alone come last.
+    The group with the most items comes first; groups that have only baselines come last.
 
     The same model under another protocol counts as another model. Models are compared within each task (perception,
     grid): a model that was asked one task only is grouped with models that were asked the same items of this task.

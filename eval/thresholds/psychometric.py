@@ -5,7 +5,7 @@ there is no error. ``lapse`` is the share of answers that do not depend on the p
 
 - ``yes_no`` (does the outline need a revision?): ``lapse / 2 + (1 - lapse) * Phi(z - criterion)``; ``z`` is d'.
 - ``marks`` (is this point marked?): ``floor + (1 - floor - lapse) * F(z)`` with ``F(z) = 1 - 2 ** -z``; ``floor`` is
-  the share of points without an error that are marked. At the threshold the probability is halfway between ``floor``
+  the share of the error-free points that are marked. At the threshold the probability is halfway between ``floor``
   and ``1 - lapse``.
 - ``choice`` (which of four pictures?): the same with a floor of 1/4.
 """
@@ -52,9 +52,9 @@ class Task(NamedTuple):
 def task_of(form: Form, depth: Floats, response: Bools, cluster: Ints) -> Task:
     """Return the observations of a task; ``depth`` is the depth of the error shown (above 0), or NaN if there is none.
 
-    One observation without an error is added, so that a model without false alarms has a threshold too. Its response
-    counts half as yes and half as no, and it belongs to no patient (cluster -1). It is not added to the task
-    ``choice``.
+    One observation of an outline without an error is added, so that a model without false alarms has a threshold too.
+    Its response counts half as yes and half as no, and it belongs to no patient (cluster -1). It is not added to the
+    task ``choice``.
     """
     logs = np.log(depth)
     said, weight = response.astype(np.float64), np.ones(len(logs))

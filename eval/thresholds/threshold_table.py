@@ -29,7 +29,7 @@ def thresholds(study: ScoredSample) -> pl.DataFrame:
 
     - ``model, protocol, seen_in`` (the task), ``items, patients, slope, lapse, criterion, unfinished``
     - ``with_error``: number of responses to an error (outlines, points or pictures).
-    - ``false_alarms``: share of fitting outlines called wrong, or of points without an error that are marked.
+    - ``false_alarms``: share of fitting outlines called wrong, or of error-free points marked.
     - ``threshold``: in pixels of the working image, with its interval; null outside the tested depths.
     - ``reads, reads_between``: threshold and interval as text, such as ``12.3``, ``< 2.0``, ``> 60.0``; or
       :data:`NOT_TOLD`, without an interval, if the responses do not determine the threshold.

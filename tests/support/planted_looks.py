@@ -186,7 +186,7 @@ def table_of(
 ) -> pl.DataFrame:
     """Return the table ``grounding`` of models that say yes to present cases with these probabilities.
 
-    Each patient has one case. The cases go through the findings in turn. No run, log or picture is made.
+    Each patient has one case. Case i has the finding ``findings[i % len(findings)]``. No run, log or picture is made.
     """
     random = np.random.default_rng(seed)
     numbers = np.tile(np.arange(patients), len(models))
