@@ -948,8 +948,10 @@ def test_forced_colours_keep_bars_and_marks_visible(page: Any) -> None:
 
 def test_print_has_everything_and_every_table_whole(page: Any, report: Path, tmp_path: Path) -> None:
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-    page.set_viewport_size({"width": 1032, "height": 720})
+    page.set_viewport_size({"width": 700, "height": 720})
     page.emulate_media(media="print")
+    assert page.locator(".leaders thead").is_visible(), "an upright sheet, which the page turns, is no narrow window"
+    page.set_viewport_size({"width": 1032, "height": 720})
     cut = page.evaluate("""() => [...document.querySelectorAll("main table, main svg:not(.bar)")]
       .filter((node) => node.getBoundingClientRect().right > 1033).map((node) => node.textContent.slice(0, 60))""")
     printed = page.locator("main").inner_text()
@@ -964,6 +966,8 @@ def test_print_has_everything_and_every_table_whole(page: Any, report: Path, tmp
     )
     for name in ("Number of questions that ended in each state", "Differences between every two models", "Methods"):
         assert name in printed
+    (asked,) = tables["states"]["items"].unique()
+    assert f"In every row: items {asked}, unparsed 0" in printed, "what all rows have in common is said once"
     assert page.locator("details.part[open]").count() == 0, "the page is as it was"
     page.pdf(path=str(tmp_path / "page.pdf"), prefer_css_page_size=True)
     told = shutil.which("pdftotext")
@@ -973,8 +977,27 @@ def test_print_has_everything_and_every_table_whole(page: Any, report: Path, tmp
         )
         assert "Where models stop seeing" in text.stdout
         sheets = [sheet for sheet in text.stdout.split("\f") if sheet.count("confirmatory") > 1]
+        assert sheets
         assert all("model a" in sheet for sheet in sheets), "every sheet of a long table has its headings"
         assert re.search(r"^\s*good\s+end to end", text.stdout, re.MULTILINE)
+
+
+def test_long_narrow_tables_stand_beside_themselves_in_print(page: Any) -> None:
+    style = page.add_style_tag(content="body.printed :is(th, td) { max-width: 5em; overflow: hidden; }")
+    page.set_viewport_size({"width": 1032, "height": 720})
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    found = page.evaluate("""() => [...document.querySelectorAll(".side table")].map((table) => {
+      const boxes = [...table.tBodies[0].rows].map((row) => row.getBoundingClientRect());
+      const columns = new Set(boxes.map((box) => Math.round(box.left)));
+      return [boxes.length, columns.size, Math.max(...boxes.map((box) => box.right))];
+    })""")
+    page.emulate_media(media="null")
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    style.evaluate("tag => tag.remove()")
+    assert found
+    assert all(rows >= 20 and columns > 1 and right <= 1033 for rows, columns, right in found), found
+    assert page.locator(".side").count() == 0, "the page is as it was"
 
 
 def test_nothing_leaves_the_page_and_names_are_text(page: Any, report: Path, shared: Tab) -> None:

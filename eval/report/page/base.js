@@ -140,7 +140,7 @@ const report = (() => {
   const unit = (count) => `${count.toLocaleString("en")} ${count === 1 ? data.unit.replace(/ies$/, "y").replace(/s$/, "") : data.unit}`;
 
   // A narrow window, in which wide plots are drawn with fewer units so that their text stays readable.
-  const narrow = window.matchMedia("(max-width: 760px)");
+  const narrow = window.matchMedia("screen and (max-width: 760px)");
 
   // One box with the explanation of a mark or a term, shown on hover and focus: beside a row of a plot if there is room,
   // otherwise below or above. If the page scrolls under a resting pointer, the box stays with the mark that keys have reached.

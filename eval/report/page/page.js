@@ -3,6 +3,9 @@
 (() => {
   const { data, $, make, view, change, onChange, address, words, term } = report;
   const PRINT_ROWS = 600, PRINT_WIDTH = 1030;
+  // More rows than these are a long table. It is made smaller, down to text of 6 points, where it then fits more than once
+  // beside itself with this gap.
+  const LONG = 20, SMALLEST = 0.8, GAP = 18;
   const parts = new Map([...document.querySelectorAll("details.part")].map((part) => [part.id, part]));
 
   const SWITCHES = [
@@ -131,7 +134,10 @@
         const rows = data.tables[name].rows;
         inner.append(make("h3", { class: "print-table" }, data.tables[name].caption));
         if (rows > PRINT_ROWS) inner.append(make("p", {}, `${rows.toLocaleString("en")} rows, too many to print: see tables/${name}.csv beside the page.`));
-        else inner.append(tables.element(name, true, true)[0], data.tables[name].note ? make("p", {}, data.tables[name].note) : "");
+        else {
+          const [table, , { same = [] }] = tables.element(name, true, true), { note } = data.tables[name];
+          inner.append(same.length ? make("p", {}, `In every row: ${same.join(", ")}.`) : "", table, note ? make("p", {}, note) : "");
+        }
       }
     }
     for (const table of document.querySelectorAll("main table")) {
@@ -139,6 +145,13 @@
       table.classList.toggle("stacked", table.scrollWidth > PRINT_WIDTH);
       const wide = table.scrollWidth;
       if (wide > PRINT_WIDTH) table.style.zoom = String(Math.max(PRINT_WIDTH / wide, 0.2));
+      const columns = Math.floor((PRINT_WIDTH + GAP) / (wide * SMALLEST + GAP));
+      if (columns > 1 && table.rows.length > LONG && table.closest(".content")) {
+        table.style.zoom = String(Math.min(((PRINT_WIDTH + GAP) / columns - GAP) / wide, 1));
+        const side = make("div", { class: "side", style: `columns: ${columns}` });
+        table.replaceWith(side);
+        side.append(table);
+      }
     }
   }
   function restored() {

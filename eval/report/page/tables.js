@@ -65,9 +65,12 @@ const tables = (() => {
     const chosen = rows(name).filter((row) => everything || (here(row) && NAMED.every((column) => !(column in row) || isShown(row[column]))));
     const several = everything && data.protocols.length > 1 && "protocol" in table.values;
     if (data.wide[name] && !view.open.has(`${name}.full`)) return wide(name, chosen, several);
-    const columns = table.columns.filter(([column]) => column !== "protocol" || several)
-      .map(([column, label, note, form]) => ({ name: column, label, note, form, isText: form === "text" }));
-    return { columns, lines: chosen.map((row) => ({ cells: columns.map(({ name: column }) => cell(row, column, name)), who: row.model })) };
+    // In print, what all rows have in common is said above the table.
+    const isSame = (column) => everything && chosen.length > 2 && !NAMED.includes(column) && chosen.every((row) => row[column] === chosen[0][column] && (row[`${column}_low`] ?? null) === null);
+    const own = table.columns.filter(([column]) => column !== "protocol" || several);
+    const columns = own.filter(([column]) => !isSame(column)).map(([column, label, note, form]) => ({ name: column, label, note, form, isText: form === "text" }));
+    const same = own.filter(([column]) => isSame(column) && chosen[0][column] !== null).map(([column, label, , form]) => `${label} ${number(chosen[0][column], form)}`);
+    return { columns, lines: chosen.map((row) => ({ cells: columns.map(({ name: column }) => cell(row, column, name)), who: row.model })), same };
   }
 
   const cell = (row, column, table) => ({ value: row ? row[column] : null, low: row?.[`${column}_low`], high: row?.[`${column}_high`], count: row?.patients ?? row?.cases, link: examples(table, column, row) });
