@@ -304,7 +304,10 @@ def main(sources: dict[str, list[Callable[[], Lesion]]], fill: Fill) -> None:
             pairs = [row[test] for row in rows if test in row]
             if pairs:
                 share = told(pairs, classifiers()["random forest"], tested=True)
-                print(f"  whole pictures of {len(pairs)} radiographs, {test}: random forest {share}", flush=True)
+                print(
+                    f"  whole pictures of {len(pairs)} radiographs, {test}: random forest right in {share}",
+                    flush=True,
+                )
         haze = np.array([[one[0] for one in row[PIXELS[0]]] for row in rows])
         for label, values in zip(("target", "irrelevant"), haze.T, strict=True):
             print(

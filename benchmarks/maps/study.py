@@ -73,7 +73,7 @@ def found(row: dict[str, Any], name: str, truth: float | None) -> str:
 
 
 def told(graded: Path) -> None:
-    """Print the known effects of each maker beside those that the study found."""
+    """Print the effects that each maker of maps was built to have, beside those that the study found."""
     sizes = pl.read_csv(graded / "lesion_size.csv", comment_prefix="#")
     gaps = sizes.filter(pl.col("size") == conclusions.SMALL_MINUS_LARGE)
     known = pl.read_csv(graded / "recognition.csv", comment_prefix="#").filter(pl.col("finding") == recognition.MACRO)

@@ -60,7 +60,7 @@ class DeclaredEvidence(Evidence):
         return None
 
     def is_near(self, margin: float | None = None) -> bool:
-        """Return True if the value of a field lies in the field's interval in ``near``; ``margin`` is not used."""
+        """Return True if a field's value lies in the interval that ``near`` gives for it; ``margin`` is ignored."""
         return super().is_near(None)
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:

@@ -107,7 +107,9 @@ class Labels:
 
 
 def joined(sources: list[dict[str, Any]], where: str) -> dict[str, Any]:
-    """Return a manifest's entry for one mask from all shapes of a finding; boxes are ignored if there are outlines."""
+    """Join all shapes of a finding into one mask; return its entry of the manifest.
+
+    Boxes are ignored if there are outlines."""
     outlines = [source for source in sources if "box" not in source]
     if not outlines:
         boxes = [source["box"] for source in sources]

@@ -87,11 +87,14 @@ def map_maker(name: str, domain: Domain | None = None) -> Callable[[Maker], Make
     return register
 
 
-def map_loader(name: str, domain: Domain | None = None) -> Callable[[Load], Load]:
-    """Return a decorator for a function that loads a map maker from weights; it registers the function as ``name``."""
+def map_loader(name: str, domain: Domain | None = None, about: str | None = None) -> Callable[[Load], Load]:
+    """Return a decorator for a function that loads a map maker from weights; it registers the function as ``name``.
+
+    ``about`` describes the maps in one line; the default is the first line of the function's docstring.
+    """
 
     def register(load: Load) -> Load:
-        _add(Family(name, domain, _first_line(load), load=load))
+        _add(Family(name, domain, about or _first_line(load), load=load))
         return load
 
     return register

@@ -101,10 +101,10 @@ def _plain(label: str) -> str:
     return label.lower().replace("_", " ").strip()
 
 
-@map_loader("classifier-gradcam")
+@map_loader(
+    "classifier-gradcam",
+    about="Grad-CAM of a classifier's output for the finding (DenseNet or ResNet of torchvision or torchxrayvision).",
+)
 def load(loading: Loading) -> Maker:
-    """Grad-CAM of a classifier's output for the finding (DenseNet or ResNet of torchvision or torchxrayvision).
-
-    Return a maker of such maps; ``chexqa heatmaps makers`` shows the line above.
-    """
+    """Return a maker of Grad-CAM maps of a classifier's output."""
     return ClassifierMaps(loading)

@@ -115,11 +115,11 @@ class CosineMaps:
             return collected(of, fits, findings)
 
 
-@map_loader("clip-cosine")
+@map_loader(
+    "clip-cosine",
+    about="Cosine of patches and text in the common space of CLIP or SigLIP (vision transformer or CLIP's ResNet).",
+)
 def load(loading: Loading) -> Maker:
-    """Cosine of patches and text in the common space of CLIP or SigLIP (vision transformer or CLIP's ResNet).
-
-    Return a maker of such maps; ``chexqa heatmaps makers`` shows the line above.
-    """
+    """Return a maker of maps of the cosine of patches and text."""
     model = read_clip(loading.weights, loading.device)
     return CosineMaps(model, loading.prompts, loading.device)

@@ -85,11 +85,8 @@ class GradientMaps:
         return collected(of, fits, findings)
 
 
-@map_loader("clip-gradcam")
+@map_loader("clip-gradcam", about="Grad-CAM of the similarity of radiograph and text, for any CLIP or SigLIP model.")
 def load(loading: Loading) -> Maker:
-    """Grad-CAM of the similarity of radiograph and text, for any CLIP or SigLIP model.
-
-    Return a maker of such maps; ``chexqa heatmaps makers`` shows the line above.
-    """
+    """Return a maker of Grad-CAM maps of the similarity of radiograph and text."""
     model = read_clip(loading.weights, loading.device)
     return GradientMaps(model, loading.prompts, loading.device)

@@ -138,10 +138,10 @@ def linear(state: Mapping[str, Any], name: str, where: Any) -> Any:
     return layer.eval().requires_grad_(False)
 
 
-@map_loader("local-contrastive")
+@map_loader(
+    "local-contrastive",
+    about="Maps that compare words with regions of the radiograph, by models such as GLoRIA and BioViL.",
+)
 def load(loading: Loading) -> Maker:
-    """Maps that compare words with regions of the radiograph, by models such as GLoRIA and BioViL.
-
-    Return a maker of such maps; ``chexqa heatmaps makers`` shows the line above.
-    """
+    """Return a maker of maps that compare words with regions of the radiograph."""
     return LocalContrastiveMaps(loading)

@@ -22,6 +22,8 @@ from chexqa.files.jsonio import Record, is_folder, read_yaml
 FILE = "map_models.yaml"
 # Modules that register the families of chexqa; none of them imports torch before a maker is loaded.
 BUILT_IN = ("clip_maps", "gradients", "local_contrastive", "query_decoder", "classifier")
+# Further lines on each checkpoint in the list, by the field of the entry.
+_LINES = {"licence": "licence", "weights": "checkpoint", "needs": "needs"}
 
 
 @dataclass(frozen=True)
@@ -97,10 +99,11 @@ def show(out: Console) -> None:
     for family in FAMILIES.values():
         families.add_row(*map(Text, (family.name, family.domain or "by the weights", family.about)))
     out.print(families)
-    models = _table("Known checkpoints", "name", "family", "domain", "licence", "loads", "weights", "needs")
+    models = _table("Known checkpoints", "name", "family and domain; what it takes")
     for model in known_models():
-        cells = (model[name] for name in ("name", "family", "domain", "licence", "loads", "checkpoint", "needs"))
-        models.add_row(*map(Text, cells))
+        lines = [f"{model['family']}, {model['domain']}; loads {model['loads']}"]
+        lines += [f"{head}: {model[field]}" for head, field in _LINES.items()]
+        models.add_row(Text(model["name"]), Text("\n".join(lines)))
     out.print()
     out.print(models)
 

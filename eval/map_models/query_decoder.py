@@ -142,10 +142,10 @@ def _chosen(layers: list[int] | None, depth: int, where: Any) -> list[int]:
     return layers
 
 
-@map_loader("query-decoder")
+@map_loader(
+    "query-decoder",
+    about="Cross-attention of a finding's query, averaged over the heads of chosen layers (models such as MedKLIP).",
+)
 def load(loading: Loading) -> Maker:
-    """Cross-attention of a finding's query, averaged over the heads of chosen layers (models such as MedKLIP).
-
-    Return a maker of such maps; ``chexqa heatmaps makers`` shows the line above.
-    """
+    """Return a maker of maps of the cross-attention of a finding's query."""
     return QueryDecoderMaps(loading)

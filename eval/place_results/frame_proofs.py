@@ -63,7 +63,7 @@ def frame_proofs(graded: Graded) -> pl.DataFrame:
 
 
 def proved(graded: Graded) -> set[tuple[str, str, str]]:
-    """Return the model, protocol and form of test markers (``point, box``) of each coordinate system that is proved."""
+    """Return a triple for each proved coordinate system: model, protocol, form of the test markers (``point, box``)."""
     accepted = frame_proofs(graded).filter(pl.col("proof").is_in(ACCEPTED))
     return {*accepted.select("model", "protocol", "form").iter_rows()}
 

@@ -1,11 +1,11 @@
 """Accuracy as expert reviewers judge it, estimated from a reviewed sample by prediction-powered inference.
 
 For every item, the key shows whether a model is right; this is the prediction. For the reviewed items only, the
-reviewers' answers also show whether the model is right. The estimate for a kind of question is F * K + D. K is the mean
-of "right by the key" over all items. D is the weighted mean of "right by the reviewers" - F * "right by the key" over
-the reviewed items. The factor F is chosen so that the variance is nearly the smallest possible (Angelopoulos et al.
-2023, "Prediction-powered inference" and "PPI++"). The weight of a reviewed item is 1 / (the probability with which it
-was drawn). A level is the mean of its kinds. Variances are over patients.
+reviewers' answers also show whether the model is right. Let k be 1 if the model is right by the key and r be 1 if it is
+right by the reviewers; otherwise they are 0. The estimate for a kind of question is the mean of F * k over all items
+plus the weighted mean of r - F * k over the reviewed items. The factor F is chosen so that the variance is nearly the
+smallest possible (Angelopoulos et al. 2023, "Prediction-powered inference" and "PPI++"). The weight of a reviewed item
+is 1 / (the probability with which it was drawn). A level is the mean of its kinds. Variances are over patients.
 """
 
 from __future__ import annotations
