@@ -80,10 +80,22 @@ def test_a_changed_key_costs_its_own_review_and_no_more(reviewed_items: Path, tm
     assert {verdict.row for verdict in carried} == {columns.item_row_id(one.item_id) for one in loaded.items} - {row}
     assert {verdict.carried for verdict in carried} == {loaded.hash}
     assert rest.read_text() == f"{item.item_id}\n"
-    assert "1 item of 1 case to judge again: chexqa review export" in text
+    assert "1 item of 1 case to judge: chexqa review export" in text
     assert cli("review", "apply", new, out, "-o", tmp_path / "next")[0] == 0
     answers = benchmark.load(tmp_path / "next").answers or {}
     assert [name for name, answer in answers.items() if answer.review is None] == [item.item_id]
+
+    def without(old: Contents) -> Contents:
+        return replace(old, items=tuple(one for one in old.items if one != item),
+                       answers=tuple(one for one in old.answers if one.item_id != item.item_id))  # fmt: skip
+
+    before, known = changed_copy(bench, tmp_path / "before", without), tmp_path / "known.jsonl"
+    known.write_text("".join(line for line in store.read_text().splitlines(keepends=True) if row not in line))
+    command = ("review", "carry", before, bench, known, "-o", tmp_path / "more.jsonl", "--rest", tmp_path / "more.txt")
+    code, text, err = cli(*command)
+    assert (code, err) == (0, "")
+    assert "0 not carried over" in text
+    assert (tmp_path / "more.txt").read_text() == f"{item.item_id}\n", "a new question about a reviewed case"
 
     code, _, err = cli("review", "apply", new, store, "-o", tmp_path / "never")
     assert (code, "chexqa review carry OLD NEW" in err) == (2, True)

@@ -116,7 +116,7 @@ def _interval(low: float | None, high: float | None) -> str:
 @click.option(
     "--rest",
     type=_PATHS,
-    help="Write to this file the ids of the items (or, for masks, the cases) that must be judged again; 'review export "
+    help="Write to this file the ids of the items (or, for masks, the cases) that must be judged; 'review export "
     "--cases' reads it.",
 )
 @click.option(
@@ -155,7 +155,9 @@ def carry(
     if as_json:
         left = [{"row": one.verdict.row, "reviewer": one.verdict.reviewer, "why": one.why, "case_id": one.case_id,
                  "item_id": one.item_id} for one in found.left]  # fmt: skip
-        say_json(json.dumps({"carried": len(found.verdicts), "left": left}, indent=2))
+        say_json(
+            json.dumps({"carried": len(found.verdicts), "left": left, "to_judge": found.items or found.cases}, indent=2)
+        )
         return
     say(f"{out}: {plural(len(found.verdicts), 'verdict')} carried over, {len(found.left):,} not carried over")
     reasons = Counter((one.verdict.row, one.why) for one in found.left)
@@ -165,10 +167,7 @@ def carry(
         say(f"and {plural(len(reasons) - _SHOWN, 'more row')}; --json lists all")
     if found.cases:
         items = f"{plural(len(found.items), 'item')} of " if found.items else ""
-        say(
-            f"{items}{plural(len(found.cases), 'case')} to judge again: chexqa review export {new} --cases "
-            f"{rest or 'FILE'}"
-        )
+        say(f"{items}{plural(len(found.cases), 'case')} to judge: chexqa review export {new} --cases {rest or 'FILE'}")
 
 
 @click.command(epilog="Example: chexqa review apply bench verdicts.jsonl -o bench-2")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import Item
+from chexqa.contract.items import MARKER, Item
 from chexqa.files.errors import InputError
 from chexqa.review.binding import question_seen
 from chexqa.review.collect.verdicts import Verdict, seen_in
@@ -33,21 +33,28 @@ class Left:
 
 @dataclass(frozen=True)
 class Carried:
-    """Verdicts that were carried over to the new benchmark or manifest, and verdicts that were not."""
+    """Verdicts that were carried over to the new benchmark or manifest, and verdicts that were not.
+
+    ``fresh`` has the items of reviewed cases whose question the old benchmark does not ask.
+    """
 
     verdicts: tuple[Verdict, ...]
     left: tuple[Left, ...]
+    fresh: tuple[Item, ...] = ()
 
     @property
     def cases(self) -> tuple[str, ...]:
-        """Cases of the new benchmark or manifest with something to judge again, in the order of the verdicts."""
-        again = (one for one in self.left if one.verdict.is_on_mask or one.item_id is not None)
-        return tuple(dict.fromkeys(one.case_id for one in again if one.case_id is not None))
+        """Cases of the new benchmark or manifest with something to judge, in the order of the verdicts."""
+        again = [one.case_id for one in self.left if one.verdict.is_on_mask or one.item_id is not None]
+        return tuple(
+            dict.fromkeys(name for name in [*again, *(item.case_id for item in self.fresh)] if name is not None)
+        )
 
     @property
     def items(self) -> tuple[str, ...]:
-        """Items of the new benchmark to judge again, in the order of the verdicts; empty for masks."""
-        return tuple(dict.fromkeys(one.item_id for one in self.left if one.item_id is not None))
+        """Items of the new benchmark to judge, in the order of the verdicts, then fresh ones; empty for masks."""
+        again = [one.item_id for one in self.left if one.item_id is not None]
+        return tuple(dict.fromkeys([*again, *(item.item_id for item in self.fresh)]))
 
 
 def carry(old: Path, new: Path, verdicts: Iterable[Verdict], image_root: Path | None = None) -> Carried:
@@ -59,18 +66,20 @@ def carry(old: Path, new: Path, verdicts: Iterable[Verdict], image_root: Path | 
     if kinds[0] != kinds[1]:
         names = ["a benchmark" if kind else "a manifest" for kind in kinds]
         raise InputError(f"{old} is {names[0]} and {new} is {names[1]}; give two benchmarks, or two manifests.")
-    found = (
-        _carry_items(benchmark.load(old), _NewItems(benchmark.load(new)), verdicts)
-        if kinds[0]
-        else _carry_masks(ManifestMasks(old, image_root), ManifestMasks(new, image_root), verdicts)
-    )
+    fresh: tuple[Item, ...] = ()
+    if kinds[0]:
+        before, after, given = benchmark.load(old), _NewItems(benchmark.load(new)), list(verdicts)
+        found = _carry_items(before, after, given)
+        fresh = after.fresh(before, {one.row for one in given})
+    else:
+        found = _carry_masks(ManifestMasks(old, image_root), ManifestMasks(new, image_root), verdicts)
     kept, left = [], []
     for one in found:
         if isinstance(one, Left):
             left.append(one)
         else:
             kept.append(one)
-    return Carried(tuple(kept), tuple(left))
+    return Carried(tuple(kept), tuple(left), fresh)
 
 
 class _NewItems:
@@ -86,6 +95,13 @@ class _NewItems:
         for item in self.bench.items:
             found.setdefault(question_seen(item), []).append(item.item_id)
         return found
+
+    def fresh(self, old: Benchmark, rows: Set[str]) -> tuple[Item, ...]:
+        """Return the items of cases with judged ``rows`` whose question ``old`` does not ask."""
+        reviewed = {item.case_id for item in old.items if item_row_id(item.item_id) in rows}
+        asked = {question_seen(item) for item in old.items if item.case_id in reviewed}
+        own = (item for item in self.bench.items if item.case_id in reviewed and item.finding != MARKER)
+        return tuple(item for item in own if question_seen(item) not in asked)
 
     def same_question(self, item: Item) -> str | None:
         """Return the id of the new item with the same question, options and pictures, or ``None`` if there is none.
