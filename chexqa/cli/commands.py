@@ -156,7 +156,8 @@ def validate(path: Path, image_root: Path | None, form: str, bench: Path | None)
         verdict = check(path, image_root) if bench is None else validate_predictions(path, bench)
     except InputError as error:
         if form == "github":
-            say(annotation(str(error), path))
+            for part in error.parts or (str(error),):
+                say(annotation(part, path))
         raise
     for problem in verdict.problems:
         if form == "github":

@@ -18,7 +18,12 @@ EXIT_UNFINISHED = 3
 
 
 class InputError(Exception):
-    """Error in the input; its message is one sentence with the place, the value and the remedy. Exit code 2."""
+    """Error in the input; its message is one sentence with the place, the value and the remedy. Exit code 2.
+
+    ``parts`` are the messages of the wrong parts, if the message lists several.
+    """
+
+    parts: tuple[str, ...] = ()
 
 
 class WrongParts:
@@ -52,10 +57,12 @@ class WrongParts:
         if self.count == 1:
             raise InputError(self._first[0])
         if self.count:
-            more = [f"and {self.count - MOST_PARTS:,} more"] if self.count > MOST_PARTS else []
-            listed = [one.removeprefix(self._start) for one in self._first]
-            lines = "".join(f"\n  {one}" for one in (*listed, *more))
-            raise InputError(f"{self._place}{self.count:,} {self._name} are wrong; correct them:{lines}")
+            more = [f"{self.count - MOST_PARTS:,} more"] if self.count > MOST_PARTS else []
+            listed = [one.removeprefix(self._start) for one in self._first] + [f"and {one}" for one in more]
+            lines = "".join(f"\n  {one}" for one in listed)
+            error = InputError(f"{self._place}{self.count:,} {self._name} are wrong; correct them:{lines}")
+            error.parts = (*self._first, *(f"{self._place}{one} {self._name} are wrong." for one in more))
+            raise error
 
 
 class UnfinishedError(Exception):

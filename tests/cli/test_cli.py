@@ -350,6 +350,16 @@ def test_validate_tells_github_the_file_and_the_line(cli: Cli, tmp_path: Path) -
     assert (code, out.startswith(f"::error file={tmp_path}/none,title=")) == (2, True)
 
 
+def test_validate_tells_github_of_ten_wrong_lines_and_counts_the_rest(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "predictions.jsonl"
+    file.write_text('{"item_id": 3}\n' * 12, encoding="utf-8")
+    code, out, err = cli("validate", file, "--format", "github")
+    lines = out.splitlines()
+    assert (code, len(lines), "and 2 more" in err) == (2, 11, True)
+    assert [f",line={number}," in line for number, line in enumerate(lines[:10], 1)] == [True] * 10
+    assert lines[10].endswith(f"::{file}: 2 more lines are wrong.")
+
+
 def test_validate_tells_github_of_every_case_that_cannot_be_used(cli: Cli, tmp_path: Path) -> None:
     folder = tmp_path / "cases"
     write_cases(folder, 1, seed=1, size=256)
