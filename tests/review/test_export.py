@@ -742,7 +742,7 @@ def test_the_command_tells_what_it_wrote_and_what_comes_next(small: Path, tmp_pa
         (["--reviewers", "2", "--sample", "7"], "there are only 5 cases to choose from"),
         (["--reviewers", "2", "--only", "flagged"], "no case has a flagged item"),
         (["--reviewers", "2", "--format", "csv"], "only mask sheets can be csv files"),
-        (["--reviewers", "2", "--what", "masks", "--blind-answers"], "--blind-answers is for questions"),
+        (["--reviewers", "2", "--what", "masks", "--blind-answers"], "'--what masks' exports no questions"),
         (["--reviewers", "12"], "name fewer reviewers"),
     ],
 )
