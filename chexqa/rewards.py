@@ -115,6 +115,7 @@ def _refuse(bench: Benchmark) -> None:
     """Raise ``InputError`` for a benchmark that carries a canary, as every benchmark of chexqa's does."""
     if bench.about["canary"]:
         raise InputError(
-            f"{bench.folder}: is marked as a test set (canary '{bench.about['canary']}'), which must not be used for "
-            "training. Make a benchmark from other patients; it has such a mark too, so load it with allow_test=True."
+            f"{bench.folder}: is marked as a test set (canary '{bench.about['canary']}'), as every benchmark is, and "
+            "test sets must not be used for training; make a benchmark from other patients for training only, and load "
+            "that one with allow_test=True."
         )

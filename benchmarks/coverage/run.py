@@ -282,7 +282,7 @@ LATENT = (0.0, 0.4, 0.8)
 
 
 def correlations(draws: int) -> dict[str, list[str]]:
-    """Return the lines of the table on how often intervals of a correlation contain the true value, keyed by its title.
+    """Return a table as Markdown lines, keyed by its title: how often a correlation's interval contains the true value.
 
     Each simulated study is computed separately, so this table takes longer than the others.
     """

@@ -31,6 +31,11 @@ COINS = (0.5, 0.85, 0.9, 0.95)
 LOOKS = (0.1, 0.2, 0.3, 0.5)
 
 
+def coin(yes: float) -> str:
+    """Return the name of a coin that says yes with the probability ``yes``."""
+    return f"coin that says yes in {100 * yes:.0f} % of its answers"
+
+
 def halved(patients: int) -> list[str]:
     """Return each patient's finding: the first finding gets half of the patients, and each further finding half of the
     remaining patients, down to one patient.
@@ -73,9 +78,9 @@ def main(runs: int = 1000, *sizes: int) -> None:
     for patients in sizes or (30, 100, 200, 400):
         print(
             f"{patients} patients. Verdicts on {runs} runs of each model, and verdicts '{READS}' by the measures CGR, "
-            "UAR and IS. A coin of 50 % says yes with this probability, whatever the picture shows:"
+            "UAR and IS. A coin answers at random, whatever the picture shows:"
         )
-        whole = {f"coin of {100 * yes:.0f} %": (yes, yes, yes) for yes in COINS}
+        whole = {coin(yes): (yes, yes, yes) for yes in COINS}
         lookers = [planted_looks.Planted(f"looks in {100 * looks:.0f} %", looks, 0, 0.9, USES) for looks in LOOKS]
         whole |= {model.name: model.rates for model in lookers}
         for name, rates in whole.items():
@@ -89,7 +94,7 @@ def main(runs: int = 1000, *sizes: int) -> None:
             for yes in COINS:
                 table = tables((yes, yes, yes), patients, runs, findings(patients))
                 uses = 100 * table.filter(looks=USES).height / runs
-                print(f"coin of {100 * yes:.0f} %, {spread}: {USES} {uses:.1f} %", flush=True)
+                print(f"{coin(yes)}, {spread}: {USES} {uses:.1f} %", flush=True)
 
 
 if __name__ == "__main__":

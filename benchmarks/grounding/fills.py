@@ -244,9 +244,11 @@ def classifiers() -> dict[str, Callable[[], Any]]:
 
 
 def scores(rows: list[tuple[Numbers, Numbers]], make: Callable[[], Any]) -> npt.NDArray[np.float64]:
-    """Return, for both pictures of each pair, the probability that the picture is the first one, ``(pairs, 2)``.
+    """Return each picture's probability of being the first picture of its pair, by a classifier, ``(pairs, 2)``.
 
-    ``rows`` has the statistics of the pictures. ``make`` returns a classifier, which is trained on other pairs.
+    In every pair, the first picture is of one sort (such as target) and the second of another (such as irrelevant). For
+    example, ``[0.9, 0.2]`` means that the classifier recognizes both pictures of a pair. ``rows`` has the statistics of
+    each pair. ``make`` returns an untrained classifier; a pair is judged by a classifier trained on other pairs.
     """
     from sklearn.model_selection import GroupKFold
 
@@ -293,8 +295,9 @@ def main(sources: dict[str, list[Callable[[], Lesion]]], fill: Fill) -> None:
         with ProcessPoolExecutor(2) as pool:
             rows = [one for one in pool.map(measured, source, [fill] * len(source), chunksize=4) if one is not None]
         print(
-            f"{name}, filled by '{fill}': {len(rows)} of {len(source)} radiographs can be filled. Pictures classified "
-            "correctly, in percent (95 % interval in brackets; at most 60 wanted):",
+            f"{name}, filled by '{fill}': {len(rows)} of {len(source)} radiographs can be filled. Percentage of "
+            "pictures that a classifier assigns to the right one of two sorts, such as target and irrelevant (95 % "
+            "interval in brackets; 50 by chance; at most 60 is wanted, because a good fill leaves no trace):",
             flush=True,
         )
         for test in PIXELS:

@@ -299,7 +299,7 @@ def main(count: int, page_only: bool = False, made: Path | None = None) -> None:
         rows = sum(count for _, count in done.sheets)
         files = [page.file for page in done.pages] if page_only else [file for file, _ in done.sheets]
         largest = max((sheets / file for file in files), key=lambda path: path.stat().st_size)
-        print(f"{done.cases:,} cases, {len(done.sheets)} sheets with {rows:,} rows (without the key)")
+        print(f"{done.cases:,} cases; {len(done.sheets)} blind sheets (without the key) with {rows:,} rows")
         print(f"export: {seconds:.1f} s elapsed, {cpu:.1f} s of processor time")
         print(f"peak memory {peak:.0f} MB ({before:.0f} MB before the export)")
         print_folders(sheets / PAGES if page_only else sheets)

@@ -99,8 +99,8 @@ def validate_predictions(path: Path, bench: Path) -> FileReport:
     """Check a file of predictions against a benchmark; an item without a line is a problem. The key is not needed."""
     if path.suffix != ".jsonl" or not path.is_file():
         raise InputError(
-            f"{path}: is not a file of predictions (.jsonl), the only files that --benchmark is for; leave out "
-            "--benchmark, or name a file of predictions."
+            f"{path}: is not a file of predictions (.jsonl), which --benchmark requires; name such a file, or leave "
+            "out --benchmark."
         )
     checked = check_predictions(path, benchmark.load(bench))
     return FileReport(checked.summary, checked.problems, "; a leaderboard takes complete answers only")

@@ -2,8 +2,8 @@
 
 A kind of question names its form. The text that asks for an answer in this form is in a question bank's
 ``conversation``, under the form's ``name``. Replies are read by ``chexqa.eval.prompts.parser_options``, and for places
-by ``chexqa.eval.prompts.parser_places``. Answers and right answers that are not places are option numbers from 1,
-sorted.
+by ``chexqa.eval.prompts.parser_places``. Except for places, an answer and the right answer are sorted tuples of
+option numbers, which begin at 1.
 """
 
 from __future__ import annotations

@@ -58,7 +58,9 @@ def import_release(
             reader.read(key_id, entry)
             advance()
         if not reader.cases:
-            raise InputError(f"{folder}: no case could be used; the first problem: {reader.skipped[0]['reason']}")
+            first = reader.skipped[0]
+            problem = f"the first is '{first['source_case_id']}': {first['reason']}"
+            raise InputError(f"{folder}: no case could be used; {problem}")
         recipe = {"name": NAME, "source": sha256_of(folder / layout.INDEX, inside=folder)}
         data = "phantom" if phantoms else "real"
         origin = Origin(NAME, "1", 0, (recipe,), conversation_bank(), data)
@@ -186,8 +188,8 @@ class _Case:
                 made.append(self._item(kind, part))
             elif kind not in ATTRIBUTES:
                 raise InputError(
-                    f"the {kind} question is missing, although the answers to the earlier questions require it; get "
-                    f"{layout.INDEX} again."
+                    f"the {kind} question is missing, although the right answers to the earlier questions lead to it; "
+                    f"get {layout.INDEX} again."
                 )
         return made
 
@@ -248,7 +250,7 @@ class _Case:
             images = [self._picture("option", f"{folder}/{option['relative_path']}").image for option in given]
         colors = [option["color"] if kind in REVISIONS and "color" in option else None for option in given]
         if colors[-1] not in (None, layout.NO_POINT):
-            raise InputError(f"the last option of the {kind} question is a point; add '{layout.NO_POINT}' as the last.")
+            raise InputError(f"the {kind} question ends with a point; add the option '{layout.NO_POINT}' as its last.")
         return [
             Option(number, text, image, color if color in POINT_COLORS else None)
             for number, (text, image, color) in enumerate(zip(texts, images, colors, strict=True), start=1)

@@ -73,14 +73,14 @@ def _body(patient: Patient, small: Frame) -> Field:
 
 @dataclass(frozen=True)
 class Air:
-    """Air and organs in the chest; each field is float32 ``(H, W)`` with values 0..1.
+    """Air and organs in the chest; every field except ``small`` is float32 ``(H, W)`` with values 0..1.
 
     - ``heart``, ``vessels`` (the great vessels), ``abdomen``: the shares of air that these organs displace.
     - ``cage``: 1 inside the chest and 0 outside.
     - ``remaining``: the share of air that these organs do not displace.
-    - ``depth``: the thickness of the air.
-    - ``room``: the air that a lesion can replace.
-    - ``small``: the body's outlines on a coarser grid than the picture.
+    - ``depth``: the thickness of the air, divided by its thickness far from the chest wall.
+    - ``room``: the thickness of the air that a lesion can replace, in the same unit as ``depth``.
+    - ``small``: the body's outlines on a coarser grid, whose longer side has 256 pixels.
     """
 
     heart: Field

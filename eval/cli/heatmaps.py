@@ -32,7 +32,8 @@ def heatmaps() -> None:
               help="A Python file, module or installed plugin that registers map makers.")  # fmt: skip
 @click.option("--prompts", "wording", metavar="YAML", type=_PATH, help="Your own wording of the findings.")
 @click.option("--domain", type=click.Choice(["cxr", "biomedical", "general"]),
-              help="Domain of the model's training data; 'heatmaps grade' compares the domains.")  # fmt: skip
+              help="What the model was trained on: chest radiographs (cxr), biomedical pictures or pictures of any "
+              "kind; 'heatmaps grade' compares these domains.")  # fmt: skip
 @click.option("--device", default="cpu", show_default=True, help="Device of torch, such as cpu or cuda:0.")
 @click.option("--batch-size", default=16, show_default=True, type=click.IntRange(1, 4096),
               help="Number of radiographs that the model gets at once.")  # fmt: skip

@@ -1,5 +1,5 @@
-"""Answers that become the altered item's key when the altered picture is shown, and answers that change when the
-same item is asked again.
+"""How often answers change as they should when the picture is altered, and how often they change when the same item
+is asked again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _ITEM = (*WHO, "rotation", "item_id")
 
 
 def followed(sample: Sample, pairs: pl.DataFrame, condition: str) -> tuple[pl.DataFrame, Estimates]:
-    """Return the share of right answers that become the altered item's key when the altered picture is shown.
+    """Return how often a right answer changes to the altered item's key when the model sees the altered picture.
 
     ``condition`` is ``partial`` (a part of the lesion is filled) or ``mirror``.
     """
@@ -23,10 +23,9 @@ def followed(sample: Sample, pairs: pl.DataFrame, condition: str) -> tuple[pl.Da
 
 
 def side_followed(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return how often a right answer to a comparison item becomes the mirrored item's key when the mirrored picture is
-    shown.
+    """Return how often a right choice of the more affected side changes to the other side on the mirrored picture.
 
-    The key of these comparisons is one of the two sides, so a model that picks a side at random has 50 %.
+    Only items of the kind ``comparison`` whose key is a side count, so a model that picks a side at random has 50 %.
     """
     return followed(sample, pairs.filter(kind="comparison"), "mirror")
 

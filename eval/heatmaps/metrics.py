@@ -210,18 +210,18 @@ def segment(values: Floats, threshold: float) -> Mask:
 
 
 def pixel_auc(values: Floats, mask: Mask, counted: Levels | None = None) -> float | None:
-    """Return the area under the ROC curve over pixels (Mann and Whitney's statistic divided by its maximum).
+    """Return the area under the ROC curve of a map's values: pixels inside the mask against pixels outside.
 
-    The area is the probability that a pixel inside the mask has a larger value than a pixel outside; a tie counts as
-    half. To save time, pixels of different steps (``counted``, from :func:`levels`) are compared by their steps. Two
-    pixels of the same step are compared by their values in the steps with the most pairs of an inside and an outside
-    pixel, and count as tied in the other steps. At most the share :data:`UNRESOLVED` of all pairs is tied in this way
-    although the values differ, so the error of the area is at most half of this share. Return ``None`` if all pixels
-    are inside, or all outside.
+    The area is the probability that a pixel inside has a larger value than a pixel outside; a tie counts as half. Some
+    pairs of nearly equal values are taken as tied to save time, so the area can be wrong by up to half of
+    :data:`UNRESOLVED`. Return ``None`` if all pixels are inside, or all outside. ``counted`` has the :func:`levels` of
+    ``values``, if they are known.
 
     >>> pixel_auc(np.array([0.9, 0.4, 0.4, 0.1]), np.array([True, True, False, False]))
     0.875
     """
+    # Pixels of different steps are compared by their steps. Pixels of the same step are compared by their values if the
+    # step is one of those with the most pairs of a pixel inside and one outside; otherwise they count as tied.
     steps, whole, inside = levels(values, np.flatnonzero(mask)) if counted is None else counted
     outside = whole - inside
     marked, others = int(inside.sum()), int(outside.sum())

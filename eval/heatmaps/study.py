@@ -1,8 +1,14 @@
-"""A complete study of map makers: where their maps point, and how well their scores recognize findings.
+"""Study of several map makers: where their maps point, and how well their scores recognize findings.
 
-The page ``maps.html`` has the mean grades of all models, and a section with a plot and a table for each of three
-properties that grades may depend on: the lesion's size, the model's training domain, and how well the model recognizes
-the finding. The tables are also CSV files beside the page. Thresholds are chosen on other patients.
+The page ``maps.html`` has a section for each of these tables, which are also CSV files beside the page:
+
+- the mean scores of each model's maps
+- how well small, medium and large lesions are localized
+- how well the models of each training domain localize
+- the correlations of recognition, lesion size and number of areas with localization
+- how well each model recognizes findings
+
+A threshold for the values of maps or for the scores is chosen on one group of patients and applied to other patients.
 """
 
 from __future__ import annotations

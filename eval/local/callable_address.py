@@ -67,9 +67,9 @@ class Traits:
 
 
 def resolve(target: Target) -> Any:
-    """Return the function, class or object at an address, without making an object of a class.
+    """Return what is at an address: a function, an object or a class (the class itself, not an instance).
 
-    Raise ``InputError`` if it does not exist.
+    Raise ``InputError`` if nothing is there.
     """
     if target.found is not None:
         return target.found

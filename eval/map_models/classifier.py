@@ -1,8 +1,8 @@
 """Maps of classifiers: Grad-CAM of the output for a finding, in a DenseNet or ResNet, as in CheXlocalize.
 
 A classifier's folder has ``map_model.json`` (fields ``image``, ``labels``) and the state dict of a torchvision network.
-The state dict of torchxrayvision's DenseNet names its tensors like that of torchvision's DenseNet. Its pictures have
-one channel with values from -1024 to 1024.
+The state dict of a DenseNet of torchxrayvision also fits, because its tensors have the same names. The networks of
+torchxrayvision take pictures with one channel and values from -1024 to 1024.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def check_amount(items: int, repeats: int, rotations: int, beginning: str) -> No
     if turns > MAX_TURNS:
         raise InputError(
             f"{beginning} {items:,} questions {repeats:,} times in {rotations:,} orders, which is {turns:,} turns for "
-            f"each model; the limit is {MAX_TURNS:,}, so lower one of the three numbers."
+            f"each model; the limit is {MAX_TURNS:,}, so ask fewer questions, or with fewer repeats or orders."
         )
 
 

@@ -139,8 +139,8 @@ def _protocol(path: Path, given: str | None) -> Protocol:
     setting = real(path).parent.name.removeprefix("oracle_")
     if setting not in ORACLES:
         raise InputError(
-            f"{path}: the protocol is unknown, because the folder is not named oracle_<setting>; give it with "
-            "--protocol; the names, each with its folder in brackets, are "
+            f"{path}: the protocol is unknown, because the file's folder is not named oracle_<setting>; give "
+            "--protocol with one of these names (in brackets, the folder that stands for the name): "
             f"{', '.join(f'{name} (oracle_{setting})' for setting, name in ORACLES.items())}."
         )
     return ORACLES[setting]

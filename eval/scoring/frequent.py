@@ -25,15 +25,17 @@ NONE: Meaning = ("none",)
 def frequent_accuracy(
     items: Iterable[Item], answers: Mapping[str, Answer], clusters: Mapping[str, str]
 ) -> dict[str, float]:
-    """Return, keyed by item id, the score (0 to 1) of giving the answer that is most often right for other patients.
+    """Return each item's score (0 to 1) of a guesser who gives the answer that is most often right for other patients.
 
-    Only items of the same kind and finding are counted. ``clusters`` has the patient of each case. If several answers
-    are equally frequent, the score is the share of these answers that are right.
+    The result is keyed by item id; ``clusters`` has each case's patient, keyed by case id. The guesser counts the right
+    answers of the items with the same kind and finding. Of several most frequent answers, one is picked at random, so
+    the score is the share of them that are right.
 
-    In a benchmark, yes is right as often as no, and each position of the right picture as often as any other. If the
-    item's own patient is left out, the item's right answer has a lower count than the others, so the guess would always
-    be wrong. For these items, an answer therefore counts as most frequent if its count with the item's own patient is
-    at least the highest count without this patient.
+    Yes/no questions and choices of a picture are an exception, because a benchmark balances their right answers.
+    Leaving out the item's own patient would make the item's right answer the rarest, and the guess always wrong. For
+    these items, every answer is taken as most frequent whose count over all patients reaches the highest count over
+    other patients. For example, if 50 of 100 patients have "yes" and 50 have "no", both answers are taken, and each
+    item's score is 0.5.
     """
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:

@@ -3,17 +3,17 @@
 A score is a ratio of sums over clusters (patients), or a weighted sum of these ratios. All intervals use t quantiles:
 
 - Share: Wilson's interval on the effective number of answers, which is their number divided by the design effect. The
-  design effect is a weighted mean of two values. One is its estimate (at least 0.7), weighted by the number of the
-  rarer answers. The other is its largest possible value (all answers of a patient are alike), with weight 1.
+  design effect is ``(r · e + m) / (r + 1)``: ``r`` is the number of right or of wrong answers, whichever is smaller,
+  ``e`` the estimate (at least 0.7), and ``m`` the largest possible value (all answers of a patient are alike).
 - Sum of shares with positive weights (means of kinds, levels and findings; scores corrected for chance): Wilson's
   interval on the scale from all wrong to all right, with the variance of the sum over patients.
 - Mean of values that are not answers (overlaps, contrasts): a t interval; for values from 0 to 1, Wilson's interval.
-- Difference: a t interval of the difference over patients, as if two more patients had been seen, one with a difference
-  in each direction (for one answer a patient and one share: Bonett and Price 2012). Each of these two differences is a
-  number of answers times the weight of one answer. This weight is the root mean square over the ten patients whose
-  answers weigh most. The square of the number is a weighted mean of two values. One is the mean square of the patients'
-  differences in answers, weighted by the number of patients that differ. The other is the mean square of the patients'
-  numbers of answers, with weight 1.
+- Difference: a t interval of the difference over patients, as if two more patients had been seen, one with the
+  difference ``+n · w`` and one with ``-n · w`` (for one answer a patient and one share: Bonett and Price 2012).
+
+  - ``w``: the weight of one answer (root mean square over the ten patients whose answers weigh most).
+  - ``n² = (k · d + a) / (k + 1)``: ``k`` is the number of patients whose answers differ, ``d`` the mean square of these
+    patients' differences (in answers), and ``a`` the mean square of all patients' numbers of answers.
 
 0/0 is NaN (null in tables). A score from fewer than :data:`LEAST_CLUSTERS` clusters has no interval.
 ``docs/intervals.md`` shows how often the intervals contain the true value.

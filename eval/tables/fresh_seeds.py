@@ -94,8 +94,8 @@ def compare_fresh(
     one, other = (find_benchmark(run, folder) for run, folder in zip(runs, benchmark_folders, strict=True))
     if other.about.get("fresh_of", {}).get("hash") != one.hash:
         raise InputError(
-            f"{second}: its benchmark {label(abouts[1])} is no fresh seed of {label(abouts[0])}, the benchmark of "
-            f"{first}; make a fresh seed with 'chexqa freshen {one.folder}', and give a run that asks about this seed."
+            f"{second}: this run is of {label(abouts[1])}, which is not a fresh seed of {label(abouts[0])} (the "
+            f"benchmark of {first}); make a fresh seed with 'chexqa freshen {one.folder}', and give a run of it."
         )
     protocols = [protocol_name(run) for run in runs]
     if protocols[0] != protocols[1]:

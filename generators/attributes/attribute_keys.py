@@ -189,8 +189,8 @@ class Judgement:
     """Regions and lungs that a recipe's rule counts as affected, with the measures of the case.
 
     - ``involved``: the affected regions in the order of ``REGIONS``.
-    - ``filled_most``: regions affected only by components that cover less than the threshold share of every region.
-      Each of these components counts in the region of which it covers the largest share.
+    - ``filled_most``: the affected regions of which no component covers the threshold share (rule ``component`` only).
+      A component that covers the threshold share of no region counts in the region of which it covers most.
     - ``lung_area``: the number of covered pixels of each given lung, keyed by side.
     - ``lung_share``: the covered share of each given lung, keyed by side.
     """

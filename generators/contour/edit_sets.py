@@ -128,17 +128,22 @@ class EditSets:
         return apply(self.sampler.mask, [self.edits[number] for number in errors])
 
     def draw(self, spacing: float, weights: Sequence[float], strict: bool) -> Choice | str:
-        """Draw random edits for the suboptimal mask and for four pictures; return a reason if no draw is possible.
+        """Draw random edits for the suboptimal mask and for the four pictures of ``revision_result``.
 
-        The true edits are those of the suboptimal mask. ``spacing`` is the least distance in pixels between their
-        points. ``weights`` are the weights with which one, two or three true edits are drawn; a lesion never gets more
-        edits than it has room for.
+        Return a reason instead if no draw is possible. The four pictures have, in random order, these edits:
 
-        The right picture shows the optimal mask, without edits. Two sets of edits are drawn for the wrong pictures: one
-        has the first set, one the second, and one both. Each picture then differs from two others by one set and from
-        the third by both sets, so similarity does not reveal the right picture. The order of the pictures is random.
-        They contain neither the suboptimal mask, which was shown before, nor a mask similar to it. With ``strict``,
-        each of the four pictures differs from the suboptimal mask by a set of edits that could be the true edits.
+        - the right picture: no edits; it shows the optimal mask.
+        - the three wrong pictures: a set of edits A, another set B, and both A and B, such as ``(0,)``, ``(2, 5)`` and
+          ``(0, 2, 5)``.
+
+        Each picture differs from one other picture by A, from one by B and from one by both, so similarity does not
+        reveal the right picture. No picture is similar to the suboptimal mask, which an earlier question has shown.
+
+        - ``spacing``: the least distance in pixels between two points of the true edits (the suboptimal mask's edits).
+        - ``weights``: the relative frequencies of one, two and three true edits. A lesion without room for so many gets
+          fewer.
+        - ``strict``: if True, each picture could be the right one: the edits in which it differs from the suboptimal
+          mask could be the true edits (:meth:`able`). If False, this is preferred, not required.
         """
         able = self.able(spacing)
         if not len(able):

@@ -1,9 +1,14 @@
 """Altered items: questions of a benchmark asked again with an altered radiograph, and the files that hold them.
 
-``interventions.jsonl`` has a line for each altered item, with the content that a model may see.
-``interventions-key.jsonl`` has the key of each altered item. For a case that could not be altered under a condition,
-the file has the reason. An altered item's id is the id of its item, ``@`` and the condition, such as
-``c1/detection@target``. A benchmark made without ``--interventions`` has neither file.
+A condition is a way to alter the radiograph: ``target`` (the lesion is filled in), ``partial`` (a part of the lesion is
+filled in), ``irrelevant`` (lung beside the lesion is filled in) or ``mirror``. An altered item's id is the original
+item's id, ``@`` and the condition, such as ``c1/detection@target``.
+
+- ``interventions.jsonl``: a line for each altered item, with the content that a model may see.
+- ``interventions-key.jsonl``: a line with the key of each altered item; also a line with the reason for each case that
+  could not be altered under a condition.
+
+A benchmark made without ``--interventions`` has neither file.
 """
 
 from __future__ import annotations

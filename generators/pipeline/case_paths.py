@@ -178,8 +178,8 @@ def draw_lesion_free(
     """Draw the ``wanted`` number of lesion-free cases for each finding, on as many different radiographs as possible.
 
     ``pools`` has each finding's cases in the order of preference. ``used`` has the ``image_key`` of radiographs that
-    are used for a case with a finding. A radiograph is used twice only if no assignment of unused radiographs to
-    findings (Kuhn 1955) avoids it. In this case the radiographs used least are taken first.
+    are already used for a case with a finding. A radiograph is used again only if the unused radiographs do not
+    suffice, however they are assigned to the findings (Kuhn 1955). The least used radiographs are then taken first.
     """
     serves = Counter(used)
     rows = {name: {row.image_key: row for row in pool} for name, pool in pools.items()}

@@ -78,11 +78,15 @@ class LesionSize:
 class Survey:
     """All measures and random draws of the first pass over a case.
 
-    A task is all questions of one recipe, and has the recipe's name. ``perception``, ``grid`` and ``places`` have the
-    measures for the task of their name, and are None if the case gives no items of this task. ``size`` is None if there
-    is no lesion. ``masks`` has every mask at the working size as run lengths. Each entry of ``skipped`` has a task
-    (None for all tasks) and the reason why the case gives this task no items. ``lung_doubts`` has a short text for each
-    reason to doubt the masks of the lungs. ``lungs_predicted`` is True if a model predicted the lungs.
+    Every recipe has one of three tasks: ``perception``, ``grid`` or ``places``.
+
+    - ``image_key``: the hash of the radiograph's pixels; None if they were not read.
+    - ``perception``, ``grid``, ``places``: the measures for this task; None if the case gives no items of the task.
+    - ``size``: the lesion's share of the picture, and two sizes in pixels; None if there is no lesion.
+    - ``masks``: the masks of lesion, lungs and heart in pixels of the working image, as run lengths.
+    - ``skipped``: ``(task, reason)`` for each task that the case was left out of; the task None stands for all tasks.
+    - ``lung_doubts``: a short text for each reason to doubt the masks of the lungs.
+    - ``lungs_predicted``: True if a model predicted the lungs.
     """
 
     source_case_id: str

@@ -183,7 +183,7 @@ def test_runs_that_cannot_be_compared_are_refused_in_one_sentence(
     third = log(tmp_path / "third", other)
     code, _, err = cli("compare", one, third, "--fresh")
     assert code == 2
-    assert "is no fresh seed of" in err
+    assert "is not a fresh seed of" in err
     assert err.count("\n") == 1
 
 

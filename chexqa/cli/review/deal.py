@@ -48,8 +48,8 @@ _PATHS = click.Path(path_type=Path)
 @click.option("--blind-answers", is_flag=True,
               help="Make a reader study: every reader answers every case, and no sheet shows the key.")  # fmt: skip
 @click.option("--both-parts", is_flag=True,
-              help="Write the sheets that show the key now, together with the blind sheets. By default they are "
-              "written once the blind sheets are answered.")  # fmt: skip
+              help="Write all sheets now: the blind sheets, and the sheets that show the key. By default, the sheets "
+              "that show the key are written once the blind sheets are answered.")  # fmt: skip
 @click.option("--planted", type=float, default=0.05, show_default=True,
               help="Share of proposed answers that chexqa makes wrong on purpose, to find reviewers who accept without "
               "looking; verdicts on them are never applied. 0: none.")  # fmt: skip

@@ -200,7 +200,7 @@ class Batch:
 
     @cached_property
     def sheets(self) -> dict[tuple[str, str], Dealt]:
-        """The batch's sheets, keyed by kind and reviewer; each row names the kind and the reviewer of its sheet."""
+        """The batch's sheets, keyed by ``(sheet kind, reviewer)``, such as ``("blind", "anna")``."""
         dealt = [
             Dealt(
                 PurePosixPath(sheet["file"]).stem, sheet["reviewer"], sheet["kind"], frozenset(sheet["rows"]),

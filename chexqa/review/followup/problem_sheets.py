@@ -177,7 +177,7 @@ def _masks(
     own = [subject for subject in subjects if columns.mask_row_id(subject.case_id) in wanted]
     if len(own) < len(wanted):
         raise InputError(
-            f"{path}: lacks cases of the sheet '{dealt.name}'; with --benchmark, give the manifest from which the "
+            f"{path}: lacks cases of the sheet '{dealt.name}'; give --benchmark with the manifest from which the "
             "masks were exported."
         )
     masks = DisputedMasks(tuple(own), work, said={row.row_id: _votes(row) or {} for row in rows})

@@ -222,7 +222,7 @@ def _of_subject(subject: Subject) -> ShownCase:
         if shown_mask(loaded).seen != shown.seen:
             raise InputError(
                 f"{subject.case.manifest}, line {subject.case.line}: mask, lungs or radiograph differ from "
-                f"those under review; with --manifest, name the manifest that the benchmark was made from."
+                "those under review; give --manifest with the manifest that the benchmark was made from."
             )
         mask = loaded.source_mask
     case.mask = None if mask is None else to_rle(mask)

@@ -49,8 +49,8 @@ def put_source(material: Questions | Masks, case_id: str, home: Path, work: Path
     case = material.source(case_id)
     if case is None:
         raise InputError(
-            f"--source-pixels: the radiograph of case '{case_id}' is not known; with --manifest, name the manifest "
-            f"that the case comes from."
+            f"--source-pixels: the radiograph of case '{case_id}' is not known; give --manifest with the manifest that "
+            "the case comes from."
         )
     kept = work / SOURCE / sha256(str(case.image).encode())
     if not kept.exists():
@@ -73,8 +73,8 @@ def _check_same(material: Questions, case_id: str, case: Case) -> None:
     expected = keys[case_id].measures.get("image_key")
     if expected is not None and image_key(case) != expected:
         raise InputError(
-            f"{case.manifest}, line {case.line}: the radiograph differs from the one in the benchmark; with "
-            f"--manifest, name the manifest that the benchmark was made from."
+            f"{case.manifest}, line {case.line}: the radiograph differs from the one in the benchmark; give --manifest "
+            "with the manifest that the benchmark was made from."
         )
 
 

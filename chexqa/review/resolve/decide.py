@@ -1,18 +1,20 @@
 """Decision on an item, from its reviewers' verdicts.
 
-The rules:
+Each reviewer has one vote: the verdict on the proposal. A reviewer who gave only a blind answer votes "accept" if this
+answer is right by the key, and "fix" if it is not. If an adjudicator has voted, only adjudicators' votes count.
+"Unsure" never counts. The counted votes decide:
 
-- Each reviewer has one vote: the verdict on the proposal or, without a verdict, the comparison of the blind answer with
-  the key. Blind answers alone can make an item contested, but they cannot change its key.
-- "Unsure" does not count. If all other votes agree, they decide; otherwise the item is contested until it is
-  adjudicated.
-- If two readers gave a blind answer that differs from the key, the item is contested until it is adjudicated, even if
-  the proposal was accepted later.
-- An attribute's answer is corrected when two readers (one may be the adjudicator) give the same other answer.
-- "Fix" on an item that is no attribute, or on an attribute because the contour is wrong, sends the case back to mask
-  review.
-- An item is rejected or sent back only if two readers object, or an adjudicator who did not read the item. If only one
-  reader objects, the item is contested.
+- Votes that disagree, or no counted vote: the item is contested until it is adjudicated.
+- All "accept": the item is accepted. Without an adjudication it is nevertheless contested if two reviewers gave blind
+  answers that differ from the key.
+- All "fix", but from blind answers only: the item is contested, because blind answers alone cannot change a key.
+- All "fix", with a corrected answer (only for attributes): the item gets this answer if two reviewers give it, one of
+  whom may be the adjudicator; otherwise it is contested.
+- All "fix", without a corrected answer: the case is sent back to mask review.
+- All "reject": the item is rejected.
+
+To reject an item or to send it back, two reviewers must object, or an adjudicator who was not one of the item's
+reviewers. A single objection makes the item contested, even if it is the only vote.
 """
 
 from __future__ import annotations

@@ -82,8 +82,8 @@ def made_from(bench: Benchmark, manifest: Manifest) -> dict[str, Case]:
     missing = next((key.source_case_id for key in keys.values() if key.source_case_id not in lines), None)
     if missing is not None:
         raise InputError(
-            f"{manifest[0].manifest}: has no case '{missing}', which {bench.folder} contains; with --manifest, name "
-            f"the manifest that this benchmark was made from."
+            f"{manifest[0].manifest}: has no case '{missing}', which {bench.folder} contains; give --manifest "
+            "with the manifest that this benchmark was made from."
         )
     return {case_id: lines[key.source_case_id] for case_id, key in keys.items()}
 
@@ -138,9 +138,11 @@ class Questions:
         return works
 
     def narrowed(self, named: Sequence[tuple[str, ...]]) -> tuple[Questions, list[tuple[str, ...]]]:
-        """Return these questions without the unnamed items of cases of which only items are named, and all named cases.
+        """Drop a case's other items if single items of it are named; return the questions left and the named cases.
 
-        An entry of ``named`` has the id of one item, or the ids of one case.
+        An entry of ``named`` has the id of one item, or the ids of one case. For example, ``[("c1/detection",),
+        ("c2",)]`` drops all items of the case c1 except ``c1/detection``, and the result's list of cases is ``[("c2",),
+        ("c1",)]``. The questions of cases that are not named are kept.
         """
         _, keys = self.bench.key("'chexqa review export'")
         items = {item.item_id: case_id for case_id, own in self._cases.items() for item in own}

@@ -49,10 +49,11 @@ class ItemBuilder:
         return Picture("radiograph", self.store(png.encode(image), encode_thumb(image)))
 
     def drawn(self, role: str, image: drawing.Image, *draws: Callable[[drawing.Image], drawing.Image]) -> list[Picture]:
-        """Store the pictures that the functions ``draws`` make by drawing on the radiograph.
+        """Store one picture for each of the functions ``draws``, which draw on a copy of the radiograph ``image``.
 
-        If ``controls`` is True, the pictures that ``draws`` make on plain grey are stored too. The files are padded to
-        the same number of bytes, so that their size gives no answer away.
+        If the builder's attribute ``controls`` is True, the same drawings on plain grey are also stored. All files of
+        drawings on the radiograph have the same size, and so have all files of drawings on grey, so that the size of a
+        file gives no answer away.
         """
         overlays = [draw(image) for draw in draws]
         files = png.of_one_length([png.encode(overlay) for overlay in overlays])
