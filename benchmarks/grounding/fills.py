@@ -244,7 +244,7 @@ def classifiers() -> dict[str, Callable[[], Any]]:
 
 
 def scores(rows: list[tuple[Numbers, Numbers]], make: Callable[[], Any]) -> npt.NDArray[np.float64]:
-    """Return each picture's probability of being the first picture of its pair, by a classifier, ``(pairs, 2)``.
+    """Classify each picture as the first or second of its pair; return the probabilities of "first", ``(pairs, 2)``.
 
     In every pair, the first picture is of one sort (such as target) and the second of another (such as irrelevant). For
     example, ``[0.9, 0.2]`` means that the classifier recognizes both pictures of a pair. ``rows`` has the statistics of

@@ -25,7 +25,7 @@ NONE: Meaning = ("none",)
 def frequent_accuracy(
     items: Iterable[Item], answers: Mapping[str, Answer], clusters: Mapping[str, str]
 ) -> dict[str, float]:
-    """Return each item's score (0 to 1) of a guesser who gives the answer that is most often right for other patients.
+    """Return each item's score (0 to 1) if a guesser gives the answer that is most often right for other patients.
 
     The result is keyed by item id; ``clusters`` has each case's patient, keyed by case id. The guesser counts the right
     answers of the items with the same kind and finding. Of several most frequent answers, one is picked at random, so

@@ -6,7 +6,7 @@ item's id, ``@`` and the condition, such as ``c1/detection@target``.
 
 - ``interventions.jsonl``: a line for each altered item, with the content that a model may see.
 - ``interventions-key.jsonl``: a line with the key of each altered item; also a line with the reason for each case that
-  could not be altered under a condition.
+  could not be altered in one of these ways.
 
 A benchmark made without ``--interventions`` has neither file.
 """

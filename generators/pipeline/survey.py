@@ -82,7 +82,7 @@ class Survey:
 
     - ``image_key``: the hash of the radiograph's pixels; None if they were not read.
     - ``perception``, ``grid``, ``places``: the measures for this task; None if the case gives no items of the task.
-    - ``size``: the lesion's share of the picture, and two sizes in pixels; None if there is no lesion.
+    - ``size``: the size of the lesion (:class:`LesionSize`); None if there is no lesion.
     - ``masks``: the masks of lesion, lungs and heart in pixels of the working image, as run lengths.
     - ``skipped``: ``(task, reason)`` for each task that the case was left out of; the task None stands for all tasks.
     - ``lung_doubts``: a short text for each reason to doubt the masks of the lungs.

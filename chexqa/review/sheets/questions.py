@@ -138,7 +138,7 @@ class Questions:
         return works
 
     def narrowed(self, named: Sequence[tuple[str, ...]]) -> tuple[Questions, list[tuple[str, ...]]]:
-        """Drop a case's other items if single items of it are named; return the questions left and the named cases.
+        """Keep only the named items of cases that are named in part; return the questions left and the named cases.
 
         An entry of ``named`` has the id of one item, or the ids of one case. For example, ``[("c1/detection",),
         ("c2",)]`` drops all items of the case c1 except ``c1/detection``, and the result's list of cases is ``[("c2",),
