@@ -47,9 +47,9 @@ def read(path: Path) -> Record:
     for rule in ("component", "union"):
         if "rules" in bank:
             check_braces(bank["rules"][rule]["area"], {"outline"}, set(), f"{path}, field 'rules.{rule}.area'")
-    check_conversation(bank["conversation"], f"{path}, field 'conversation")
+    check_conversation(bank["conversation"], f"{path}, field", "conversation")
     for name, texts in bank.get("prompts", {}).items():
-        reworded(bank["conversation"], texts, f"{path}, field 'prompts.{name}")
+        reworded(bank["conversation"], texts, f"{path}, field", f"prompts.{name}")
     return bank
 
 
@@ -83,19 +83,20 @@ def place_wordings(language: str) -> Record:
     return read_yaml(path, "place_texts")
 
 
-def reworded(conversation: Record, texts: Record, where: str) -> Record:
+def reworded(conversation: Record, texts: Record, where: str, field: str) -> Record:
     """Return a copy of ``conversation`` in which each text of ``texts`` replaces the text of the same name.
 
-    Raises ``InputError`` for a name that ``conversation`` lacks, and for a missing placeholder. ``where`` is the
-    beginning of the message, up to the text's name and with an open quotation mark: from ``en.yaml, field
-    'prompts.reason``, the message makes ``en.yaml, field 'prompts.reason.NAME'``.
+    Raise ``InputError`` for a name that ``conversation`` lacks, and for a missing placeholder. ``where`` and ``field``
+    say where ``texts`` comes from. For example, ``en.yaml, field`` and ``prompts.reason`` give the message
+    ``en.yaml, field 'prompts.reason.answer': the placeholder {answer} is missing; add it.``
     """
     for name in texts:
         if not isinstance(conversation.get(name), str):
             known = [key for key, text in conversation.items() if isinstance(text, str)]
-            raise InputError(f"{where}.{name}': there is no such text in 'conversation'{suggest(name, known)}.")
+            hint = suggest(name, known)
+            raise InputError(f"{where} '{field}.{name}': there is no such text in 'conversation'{hint}.")
     made = {**conversation, **texts}
-    check_conversation(made, where)
+    check_conversation(made, where, field)
     return made
 
 
@@ -111,18 +112,18 @@ def share_words(bank: Record, share: float) -> str:
     return f"{100 * share:.3g} %"
 
 
-def check_conversation(texts: Record, where: str) -> None:
+def check_conversation(texts: Record, where: str, field: str) -> None:
     """Raise ``InputError`` if a placeholder in ``texts`` is missing or unknown.
 
-    ``texts`` are the texts around the questions, from a bank or a benchmark. The error text begins with ``where``, as
-    in :func:`reworded`.
+    ``texts`` are the texts around the questions, from a bank or a benchmark. ``where`` and ``field`` say where they
+    come from, as in :func:`reworded`.
     """
     for role, text in texts["pictures"].items():
-        check_braces(text, {"n"}, set(), f"{where}.pictures.{role}'")
+        check_braces(text, {"n"}, set(), f"{where} '{field}.pictures.{role}'")
     for name, needed in _FILLED_IN.items():
-        check_braces(texts[name], needed, set(), f"{where}.{name}'")
+        check_braces(texts[name], needed, set(), f"{where} '{field}.{name}'")
     if "example" in texts:
-        check_braces(texts["example"], {"n"}, set(), f"{where}.example'")
+        check_braces(texts["example"], {"n"}, set(), f"{where} '{field}.example'")
 
 
 _FILLED_IN = {

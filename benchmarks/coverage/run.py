@@ -183,11 +183,10 @@ def _nested(first: list[Floats], second: list[Floats], asked: int, chance: float
 
 
 def few_lost(items: int, whole: bool = False) -> FewDiffer:
-    """Return a function that simulates two models; the second is wrong wherever the first is, and on a few further
-    answers.
+    """Return a function that simulates two models; the second has a few answers wrong that the first has right.
 
-    Each patient has ``items`` answers, half of which the first model has right. With ``whole``, the answers of a
-    patient are all right or all wrong.
+    Each patient has ``items`` answers. The first model has each answer right with probability 1/2. All other answers
+    of the two models are the same. With ``whole``, a model has all answers of a patient right, or all wrong.
     """
 
     def draw(random: np.random.Generator, draws: int, patients: int, few: float) -> tuple[Estimates, float]:
@@ -202,9 +201,10 @@ def few_lost(items: int, whole: bool = False) -> FewDiffer:
 
 def few_lost_in_one_finding(random: np.random.Generator, draws: int, patients: int, few: float
                             ) -> tuple[Estimates, float]:  # fmt: skip
-    """Simulate two models that differ only in the smallest of seven findings, on average in ``few`` answers.
+    """Simulate two models whose answers differ only on the smallest of seven findings.
 
-    This finding has a 31st of all patients, but at least ten.
+    There, the second model has ``few`` more wrong answers on average, one for each of these patients. The smallest
+    finding has 1/31 of all patients, but at least ten; each of the other six has a sixth of the remaining patients.
     """
     small = max(10, patients // 31)
     sizes = [small, *[(patients - small) // 6] * 6]

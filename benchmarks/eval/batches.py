@@ -58,9 +58,10 @@ def write(loaded: Benchmark, folder: Path) -> tuple[Timed, list[int]]:
     return seconds, sizes
 
 
-def floor(loaded: Benchmark, folder: Path, sizes: list[int]) -> Timed:
-    """Return the time that batches are compared with: of reading every picture as often as a batch does, and of writing
-    files of ``sizes`` bytes.
+def plain_write(loaded: Benchmark, folder: Path, sizes: list[int]) -> Timed:
+    """Read the batch's pictures, write files of ``sizes`` bytes into ``folder``, and return the time of both together.
+
+    A picture is read as often as the batch contains it. The written bytes are random, and ``folder`` is removed.
     """
     folder.mkdir()
     images = [picture.image for item in loaded.items for picture in item.turn_images]
@@ -112,13 +113,13 @@ def main() -> None:
             folder = home / f"bench-{size}"
             loaded = inputs.make_benchmark(folder, inputs.make_pool(folder), size, 2, 1)
             memory.append(float(subprocess.check_output([sys.executable, __file__, "--peak", folder], text=True)))
-        ours, floors = [], []
+        ours, plain = [], []
         for _ in range(times):
             seconds, sizes = write(loaded, home / "round")
             ours.append(seconds)
-            floors.append(floor(loaded, home / "floor", sizes))
-    one, other = (statistics.median(times.wall for times in rows) for rows in (ours, floors))
-    used, least = (statistics.median(times.cpu for times in rows) for rows in (ours, floors))
+            plain.append(plain_write(loaded, home / "plain", sizes))
+    one, other = (statistics.median(times.wall for times in rows) for rows in (ours, plain))
+    used, least = (statistics.median(times.cpu for times in rows) for rows in (ours, plain))
     print(f"{count} questions, {sum(sizes) / 1e9:.2f} GB in {len(sizes)} files")
     print(
         f"written in {one:.1f} s ({sum(sizes) / 1e6 / one:,.0f} MB/s), "

@@ -2,18 +2,21 @@
 radiograph?
 
 An audit of a benchmark has only a few hundred items of this kind. This script makes thousands of items from outlines
-alone, several per second. The random forest gets the audit's measures of the four outlines. It is trained on the items
-of the file TRAIN and tested on those of the file TEST. The phantoms of TEST have another seed. An item of TEST with a
-real outline is answered by a forest that was trained without the items of the same radiograph. The interval comes from
-drawing radiographs with replacement.
+alone, several per second:
 
     python benchmarks/outlines/run.py draw TRAIN --seed 1 --phantoms 3000 --real DATA
     python benchmarks/outlines/run.py draw TEST --seed 2 --phantoms 5000 --real DATA --plans 5
     python benchmarks/outlines/run.py judge TRAIN TEST
 
-The folder DATA contains `chestx_det/ChestX_Det_test.json` and `anatomy/jsrt_contours.json`; without `--real` there are
-only phantoms. The real outlines get lungs in the same way as in `benchmarks/real_shapes`. `--plans` is the number of
-items made from each real outline. Phantoms and real outlines alternate in the file.
+`draw` writes items into the file TRAIN or TEST, phantoms and real outlines in turn. The folder DATA contains
+`chestx_det/ChestX_Det_test.json` and `anatomy/jsrt_contours.json`; without `--real` there are only phantoms. The real
+outlines get lungs in the same way as in `benchmarks/real_shapes`. `--plans` is the number of items made from each real
+outline.
+
+`judge` trains the forest on TRAIN and tests it on TEST; the forest gets the audit's measures of the four outlines. It
+never answers an item on a radiograph that it was trained on: the phantoms in TEST have another seed, and items on the
+same real radiograph are left out of the training. `judge` prints the share of right answers with a 95 % interval
+(bootstrap over radiographs).
 """
 
 from __future__ import annotations

@@ -197,7 +197,7 @@ def show(bench: Path, name: str | None, out: Path | None, runs: tuple[Path, ...]
     Name the case by its id, by its id in the manifest (such as x1/effusion), or by the id of one of its items. Without
     a name, or for an unknown one, the error lists known ones.
     """
-    from chexqa.cli.contact_sheet import find_case, unnamed, write_sheet
+    from chexqa.cli.contact_sheet import find_case, no_case_given, write_sheet
     from chexqa.contract import benchmark
     from chexqa.eval.scoring.grade import load_runs
 
@@ -205,7 +205,7 @@ def show(bench: Path, name: str | None, out: Path | None, runs: tuple[Path, ...]
         raise InputError(f"{out}: a contact sheet is a PNG; give a name that ends in .png.")
     loaded, asked = load_runs(runs, bench) if runs else (benchmark.load(bench), ())
     if name is None:
-        raise unnamed(loaded)
+        raise no_case_given(loaded)
     out = out or Path(f"{find_case(loaded, name)}.png")
     write_sheet(loaded, name, out, asked)
     say(f"Contact sheet: {out}")

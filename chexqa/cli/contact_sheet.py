@@ -68,8 +68,8 @@ def find_case(benchmark: Benchmark, name: str) -> str:
     return case_id
 
 
-def unnamed(benchmark: Benchmark) -> InputError:
-    """Return the error for a missing name of a case; it names the first item of each of the first three cases.
+def no_case_given(benchmark: Benchmark) -> InputError:
+    """Return the error for a user who did not say which case to show; it suggests items of three cases.
 
     Raises ``InputError`` if the benchmark has no key, since none of its cases can then be shown.
     """

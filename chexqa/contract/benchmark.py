@@ -160,10 +160,10 @@ def load(folder: Path) -> Benchmark:
     """
     check_folder(folder)
     about = read_json(folder / ABOUT, "benchmark", folder)
-    bank, where = about["question_bank"], f"{folder / ABOUT}, field 'question_bank"
-    check_conversation(bank["conversation"], f"{where}.conversation")
+    bank, where = about["question_bank"], f"{folder / ABOUT}, field"
+    check_conversation(bank["conversation"], where, "question_bank.conversation")
     for name, texts in bank.get("prompts", {}).items():
-        reworded(bank["conversation"], texts, f"{where}.prompts.{name}")
+        reworded(bank["conversation"], texts, where, f"question_bank.prompts.{name}")
     there = {name for name in (ITEMS, ANSWERS, SKIPPED) if _is_whole(folder, name, about["files"].get(name))}
     kinds = _kinds(about, folder / ABOUT)
     with many_objects():

@@ -335,18 +335,18 @@ class PlacesEvidence(_RegionEvidence):
 
 @dataclass(frozen=True, kw_only=True)
 class LungEvidence(_PartsEvidence):
-    """Evidence of severity in the lung ``side``: the covered share and the number of covered pixels of each lung."""
+    """Evidence of severity in one lung (``side``). Covered shares and pixels are those of both lungs, keyed by side."""
 
     side: str
     lung_share: Mapping[str, float]
     lung_area: Mapping[str, int] = field(default_factory=dict)
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
-        """Return the share of the lung ``side`` that the lesion covers, as text."""
+        """Return the covered share of the lung that the question asks about, such as "covers 25 % of the left lung"."""
         return f"covers {percent(self.lung_share.get(self.side, 0.0))} of the {self.side} lung"
 
     def deciding(self) -> dict[str, list[float]]:
-        """Return the share of the lung ``side`` that the lesion covers."""
+        """Return one number, keyed ``lung``: the covered share of the lung that the question asks about."""
         return {"lung": [self.lung_share.get(self.side, 0.0)]}
 
 

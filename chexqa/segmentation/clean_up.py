@@ -23,13 +23,18 @@ _PIECE = 0.2  # share of the larger lung; a smaller component does not count as 
 
 
 def structures(raw: Mapping[str, Any], shape: tuple[int, int], where: str) -> dict[str, Mask]:
-    """Return the masks ``(H, W)`` of the structures that a model found in a picture of ``shape`` ``(H, W)``.
+    """Return the masks ``(H, W)`` of lungs and heart that a model found in a picture of ``shape`` ``(H, W)``.
 
-    ``raw`` has, for each structure, a mask (bool) or probabilities; the array covers the complete picture and can have
-    any size. Probabilities are resized smoothly and thresholded at 0.5. A structure's mask is its largest 4-connected
-    component with holes filled; a component smaller than 0.2 % of the picture does not count. The structure ``lungs``
-    is split into right and left lung. Raises ``InputError`` if ``raw`` has another form; the message begins with
-    ``where``.
+    ``raw`` is the model's output: a mask (bool) or probabilities for each structure, as an array of any size that
+    covers the complete picture. Probabilities are resized smoothly and thresholded at 0.5. The result depends on the
+    structure:
+
+    - ``right_lung``, ``left_lung``, ``heart``: the largest 4-connected component.
+    - ``lungs`` (both lungs in one array): the two largest 4-connected components, as ``right_lung`` and ``left_lung``.
+      If the lungs are joined into one component, the result has neither.
+
+    Components smaller than 0.2 % of the picture do not count. Holes are filled. Raises ``InputError`` if ``raw`` has
+    another form; the message begins with ``where``.
     """
     if not isinstance(raw, Mapping):
         raise InputError(f"{where}: the model must return a dictionary of masks, not {type(raw).__name__}.")

@@ -133,11 +133,13 @@ def _folder_records(
 def from_flat(
     images: Path, masks: Path, manifest: Path, terms: Terms, anatomy: Options, labels: Labels, absent: Absent
 ) -> Outcome:
-    """Write a manifest for masks that lie in one folder: ``a_effusion.png`` for ``a.png``, or a label map ``a.png``.
+    """Write a manifest for a folder ``masks`` with the masks of all pictures.
 
-    ``images`` and ``masks`` can be the same folder. ``labels`` maps the grey values of label maps to findings and
-    structures. If ``labels`` is empty, the masks are not label maps: the end of a mask's file name is its finding or
-    structure.
+    The masks are PNG or NIfTI files. ``labels`` decides which masks belong to a picture ``a.png``:
+
+    - ``labels`` is empty: one file for each finding or structure, such as ``a_effusion.png`` and ``a_heart.png``. The
+      two folders can be the same.
+    - ``labels`` maps grey values to findings and structures: one label map, ``a.png``. The two folders differ.
     """
     own = images.samefile(masks)
     names = {path.stem: path.name for path in sorted(images.iterdir()) if path.suffix.lower() in PICTURES}

@@ -1,4 +1,8 @@
-"""Graded answers with their confidence, from three sources: the reply, the agreement of repeats, or the tokens."""
+"""Graded answers, each with its confidence.
+
+There are three sources of confidence: the model states it in its reply (``stated``), the item is asked several times
+and the answers agree (``repeats``), or the model's server returns the probability of the answer's tokens (``logprob``).
+"""
 
 from __future__ import annotations
 
@@ -24,12 +28,14 @@ _READ = (
 
 
 def answers_with_confidence(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each answer and each source of its confidence that the model was asked for.
+    """Return a table of answers with their confidence; an answer has a row for each source that its run recorded.
 
-    Columns: ``model, protocol, estimate`` (the source: ``stated``, ``repeats`` or ``logprob``), ``level, item_id``,
-    ``cluster`` (index of the patient), ``correct``, ``confidence`` (0 to 1, null if the source has none), ``statement``
-    (a state of ``chexqa.eval.prompts.parser_confidence``), and the weight of a row. An item that was asked several
-    times can have several rows for one source; their weights sum to 1.
+    - ``model, protocol, level, item_id, correct``: the answer. For ``repeats``, an item's most frequent answer.
+    - ``cluster``: the index of the patient.
+    - ``estimate``: the source of the confidence: ``stated``, ``repeats`` or ``logprob``.
+    - ``confidence``: from 0 to 1; null if the reply states none, or the server returned no probability.
+    - ``statement``: a state of ``chexqa.eval.prompts.parser_confidence``, such as ``stated`` or ``missing``.
+    - ``_weight``: 1 / the number of rows with the same model, protocol, item and source.
     """
     rows = with_clusters(study.graded.grades.select(_READ))[0].drop("patient_id", "study_id", "picture")
     rows = rows.join(study.rows.select(*WHO, "item_id").unique(), on=[*WHO, "item_id"], how="semi")

@@ -89,7 +89,7 @@ class Resolution(NamedTuple):
 
     @property
     def shows(self) -> bool:
-        """Return True if two models can differ as much as ``detectable``, the smallest difference that is detected."""
+        """Return True if the study can show a difference at all: ``detectable`` is known and not above ``largest``."""
         return self.detectable is not None and self.detectable <= self.largest
 
     @property

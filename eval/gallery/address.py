@@ -19,8 +19,8 @@ name           items that pass
 ``path``       items of cases on this path, such as ``revision_free``
 ``condition``  ``original``, the name of an altered picture's condition, such as ``target``, or a way of stressing an
                item, such as ``noise-3``
-``flag``       items with this flag of the key, such as ``contested``; or items that are not asked with an altered
-               picture, with this note (the picture's condition and the reason)
+``flag``       items with this flag, such as ``contested``; an item without an altered picture has a flag that says why,
+               such as ``not asked with the target picture: no place``
 ``right``      items that this model has right
 ``wrong``      items that this model was asked and did not answer right
 ``model``      items that this model was asked; ``state``, ``said``, ``confidence`` and ``models`` then count

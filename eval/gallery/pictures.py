@@ -67,10 +67,10 @@ def chosen(entries: Entries) -> list[int]:
 
 
 def bases(entries: Entries) -> dict[str, str]:
-    """Return, for each drawing, the radiograph over which it is drawn: the first radiograph of the same case.
+    """Return, for each picture with a drawing, the radiograph under the drawing: the first one of the same case.
 
-    Pictures of altered items are left out, because an altered picture may differ from the radiograph in any pixel, not
-    only where something is drawn.
+    Pictures of altered items are left out. The gallery stores a drawing as the pixels that differ from its radiograph,
+    and in an altered picture any pixel may differ.
     """
     found: dict[str, str] = {}
     for of_case in entries.by_case.values():

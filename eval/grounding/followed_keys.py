@@ -14,9 +14,11 @@ _ITEM = (*WHO, "rotation", "item_id")
 
 
 def followed(sample: Sample, pairs: pl.DataFrame, condition: str) -> tuple[pl.DataFrame, Estimates]:
-    """Return how often a right answer changes to the altered item's key when the model sees the altered picture.
+    """Return how often each model gives the altered item's right answer when it is shown the altered picture.
 
-    ``condition`` is ``partial`` (a part of the lesion is filled) or ``mirror``.
+    Only items that the model answered right with the original picture count. ``condition`` says how the picture is
+    altered: ``partial`` (a part of the lesion is filled) or ``mirror``. The result is a table with a row for each model
+    and protocol, and the share of answers (0 to 1) for each row.
     """
     rows = pairs.filter(pl.col("right") & (pl.col("condition") == condition))
     return rate(sample, rows, pl.col("second") == pl.col("new_key"))

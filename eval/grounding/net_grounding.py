@@ -49,14 +49,20 @@ def triples(pairs: pl.DataFrame) -> pl.DataFrame:
 
 @dataclass(frozen=True, eq=False)
 class NetGrounding:
-    """Net grounding (``target`` minus ``irrelevant``) of each model: the mean over findings with enough patients, and
-    the value of each finding.
+    """Net grounding of each model, for each finding and as a mean over findings.
 
-    ``keys`` names the model and protocol of each score in ``macro``. ``cells`` names the model, protocol and finding of
-    each score in ``by_finding``. ``target`` has, for each finding, the share of answers that change when the lesion is
-    filled in, and ``irrelevant`` the share that change when lung elsewhere is filled in. ``right_and_grounded`` has,
-    for each row of ``keys``, the mean over findings of the share of answers that are right and change only when the
-    lesion is filled in. ``findings`` has the number of findings in each mean.
+    Each row of the table ``cells`` (model, protocol, finding) has a value in:
+
+    - ``target``: the share of answers that change when the lesion is filled in.
+    - ``irrelevant``: the share of answers that change when lung elsewhere is filled in.
+    - ``by_finding``: the net grounding, which is ``target`` minus ``irrelevant``.
+
+    Each row of the table ``keys`` (model, protocol) has a value in:
+
+    - ``macro``: the mean net grounding over the findings with enough patients.
+    - ``right_and_grounded``: the share of answers that are right and change only when the lesion is filled in; also a
+      mean over these findings.
+    - ``findings``: the number of these findings.
     """
 
     keys: pl.DataFrame

@@ -91,10 +91,13 @@ def _without_unfinished(table: pl.DataFrame, allow_partial: bool) -> pl.DataFram
 def write(
     folder: Path, truth: Truth, graded: Mapping[str, Graded], table: pl.DataFrame, thresholds: Thresholds | None
 ) -> list[Path]:
-    """Write the rows (Parquet), the table (CSV) and their origin (JSON) into ``folder``; return the paths.
+    """Write the results of graded maps into ``folder`` and return the paths of the files.
 
-    If ``truth`` comes from a benchmark with grid items, also write the maps' answers to these items, as predictions for
-    ``chexqa report``.
+    - ``heatmaps.parquet``: the rows of ``graded``, one for each model and each finding of a radiograph.
+    - ``heatmaps.csv``: the means in ``table``.
+    - ``heatmaps.json``: these means, and the masks, maps and thresholds that they were computed from.
+    - ``predictions.jsonl``: the maps' answers to grid items, for ``chexqa report``; only if ``truth`` comes from a
+      benchmark with grid items.
     """
     notice = PHANTOM_NOTICE if truth.is_phantom else None
     index: Record = {

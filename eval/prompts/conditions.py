@@ -123,7 +123,7 @@ def texts(benchmark: Benchmark, condition: Condition) -> dict[str, Any]:
         theirs = {} if condition.prompt.startswith(BANK) or known is None else known["prompts"]
         if name not in own and (name not in theirs or name not in (PLAIN, REASON)):
             raise InputError(_missing(condition.prompt, bank, own, theirs))
-        made = question_banks.reworded(made, own.get(name) or theirs[name], f"--prompt '{condition.prompt}")
+        made = question_banks.reworded(made, own.get(name) or theirs[name], "--prompt", condition.prompt)
     if condition.system is not None:
         made["system"] = condition.system
     for option, wanted, name, what in (

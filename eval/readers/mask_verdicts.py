@@ -156,9 +156,10 @@ class Subject:
 class Verdict(NamedTuple):
     """The answer of one reader's mask to an item that was made from the other reader's mask.
 
-    - ``back``: False for an item of the benchmark, answered by the second mask; True for an item made from the second
-      mask and answered by the first.
-    - ``right``: True if this answer is right; None if two pictures fit the mask about equally well (a tie).
+    - ``back``: False if an item of the benchmark was answered from the second reader's mask; True if an item made from
+      the second reader's mask was answered from the benchmark's mask.
+    - ``right``: True if the answer is right; None for a tie: two of the item's four pictures fit the answering mask
+      about equally well.
     - ``own``: the benchmark's own key for this kind and case.
     """
 
@@ -240,35 +241,38 @@ class _Maker:
     seed: int
 
     def verdicts(
-        self, case: Subject, key_mask: Mask, other: Mask, has_boxes: bool, own: Mapping[str, Answer], are_own: bool
-    ) -> Verdicts:
-        """Return, for each kind, whether the masks ``other`` and ``key_mask`` give the same answer; None if two
-        pictures fit a mask about equally well.
+        self, case: Subject, key_mask: Mask, answering: Mask, has_boxes: bool, own: Mapping[str, Answer],
+        of_benchmark: bool,
+    ) -> Verdicts:  # fmt: skip
+        """Make items from ``key_mask``, answer them from the mask ``answering``, and return whether this is right.
 
-        ``other`` is a second reader's mask. ``has_boxes`` is True if ``other`` was made from boxes; then only the
-        grid's answer is compared. Items are made from ``key_mask`` and answered by ``other``. ``own`` has the
-        benchmark's keys of the case, keyed by kind. ``are_own`` is True if ``key_mask`` is the benchmark's mask; an
-        error is then raised if an item made here is not the benchmark's.
+        The result has True or False for each kind of question, or None for a tie: two of the item's four pictures fit
+        ``answering`` about equally well.
+
+        - ``has_boxes``: True if the second reader gave boxes; then only the item on the grid is made.
+        - ``own``: the benchmark's keys of the case, keyed by kind. Other kinds are left out of the result.
+        - ``of_benchmark``: True if ``key_mask`` is the benchmark's mask. The items are then the benchmark's own;
+          ``InputError`` is raised if they cannot be made again.
         """
         found: Verdicts = {}
         if self.grid is not None and GRID_CELL in own:
-            hit = own[GRID_CELL].answer if are_own else hits(coverage(key_mask), self.grid.hit_share)
-            found[GRID_CELL] = 1 + int(np.argmax(coverage(other))) in hit
+            hit = own[GRID_CELL].answer if of_benchmark else hits(coverage(key_mask), self.grid.hit_share)
+            found[GRID_CELL] = 1 + int(np.argmax(coverage(answering))) in hit
         if self.perception is None or has_boxes or case.path in (None, "lesion_free"):
             return found
         lungs = (case.lungs.right, case.lungs.left) if case.has_lungs else ()
-        purpose = "" if are_own else "second reader "
+        purpose = "" if of_benchmark else "second reader "
         plan = contour.draw_plan(
             key_mask, field_of(case.finding, key_mask, lungs, case.heart), self.perception.deformation,
             self.perception.points, stream(self.seed, case.source, f"{purpose}contour"),
         )  # fmt: skip
         if isinstance(plan, ContourPlan):
-            found |= _outlines(case, plan, key_mask, other, self.perception, own if are_own else None)
-        elif are_own:
+            found |= _outlines(case, plan, key_mask, answering, self.perception, own if of_benchmark else None)
+        elif of_benchmark:
             raise InputError(f"case '{case.source}': {_AGAIN}.")
         if case.has_lungs and any(KINDS[kind].stage == 4 for kind in own):
             rng = stream(self.seed, case.source, f"{purpose}attributes")
-            found |= _attributes(key_mask, other, case.lungs, self.perception, rng)
+            found |= _attributes(key_mask, answering, case.lungs, self.perception, rng)
         return {kind: right for kind, right in found.items() if kind in own}
 
 

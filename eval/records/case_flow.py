@@ -21,10 +21,14 @@ _WIDTH, _BOX, _GAP, _LINE, _LEFT, _RIGHT = 900, 420, 28, 17, 20, 480
 
 
 class Step(NamedTuple):
-    """A step of the flow: ``lines`` describe the cases that remain, ``out`` those left out after the previous step."""
+    """A step of the flow, in lines of text.
+
+    - ``lines``: the cases that remain at this step.
+    - ``left_out``: the cases that the previous step has and this step has not, with the reasons.
+    """
 
     lines: tuple[str, ...]
-    out: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 def steps(graded: Graded) -> list[Step]:
@@ -92,9 +96,9 @@ def figure(graded: Graded) -> bytes:
     for number, step in enumerate(found):
         if number:
             top, y = y, y + _GAP
-            if step.out:
-                y = top + _GAP // 2 + _height(step.out) + _GAP // 2
-                parts.append(_box(_RIGHT, top + _GAP // 2, step.out, "4 3"))
+            if step.left_out:
+                y = top + _GAP // 2 + _height(step.left_out) + _GAP // 2
+                parts.append(_box(_RIGHT, top + _GAP // 2, step.left_out, "4 3"))
                 parts.append(f'<path d="M{middle} {(top + y) // 2}H{_RIGHT}" {_STROKE} marker-end="url(#end)"/>')
             parts.append(f'<path d="M{middle} {top}V{y}" {_STROKE} marker-end="url(#end)"/>')
         parts.append(_box(_LEFT, y, step.lines, ""))

@@ -1,9 +1,14 @@
 """Correlations of two columns of right and wrong answers, with 95 % intervals over patients.
 
 An interval is computed on Fisher's z scale, with the standard error from a jackknife over patients and a t quantile. A
-correlation has an interval only if there are at least :data:`LEAST_CORRELATED` clusters and enough rare answers: if the
-columns were independent, at least :data:`LEAST_RARE` rows would be expected to have the rarer answer (right or wrong)
-in both columns. ``docs/intervals.md`` shows how often these intervals contain the true value.
+correlation has an interval only if two conditions hold:
+
+- There are at least :data:`LEAST_CORRELATED` clusters (patients).
+- N p q is at least :data:`LEAST_RARE`. N is the number of rows. p and q are the shares of the rarer answer, right or
+  wrong, in the first and in the second column. For example, N p q is 10 for 1,000 rows with 10 % wrong answers in each
+  column.
+
+``docs/intervals.md`` shows how often these intervals contain the true value.
 """
 
 from __future__ import annotations

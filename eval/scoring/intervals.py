@@ -107,7 +107,7 @@ class Makeup:
     alike_squares: Floats
 
     def sum(self, weights: sparse.csr_matrix, variance: Floats) -> Makeup:
-        """Return the makeup of C new scores, which are weighted sums of these; ``variance (C,)``: their variances."""
+        """Return the makeup of C weighted sums of the M scores; ``variance (C,)`` has the variances of the sums."""
         down = (abs(weights) - weights) / 2
         least = np.where(_by_row(weights, weights.data < 0) > 0, np.nan, _weighted(weights, self.least, 2))
         return Makeup(
@@ -152,7 +152,7 @@ class Makeup:
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """Estimates of M scores, with the half-widths of their intervals and the contributions of P clusters (patients).
+    """Estimates of M scores from P clusters (patients), with the half-widths of their intervals.
 
     - ``value (M,)``: the scores; NaN for a score that cannot be computed.
     - ``below, above (M,)``: the half-widths, downwards and upwards.
@@ -160,8 +160,8 @@ class Estimates:
       variance of the score, and the products of two rows to the covariance of the two scores.
     - ``members (M, P)``: the change of a score if all answers of a cluster change from wrong to right; 0 for a cluster
       without answers. If the score is a difference of two scores, the larger of these two scores' changes.
-    - ``answers (M, P)``: the number of these answers; empty for scores that are not made of answers.
-    - ``fewest (M,)``: number of clusters of the score's smallest component.
+    - ``answers (M, P)``: the number of answers of a cluster in a score; empty for scores that are not made of answers.
+    - ``fewest (M,)``: number of clusters; if the score is made of several shares, that of the share with the fewest.
     - ``makeup``: the terms from which the half-widths are computed.
     """
 

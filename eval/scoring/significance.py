@@ -104,13 +104,14 @@ def exchange_labels(
     sums = np.hstack([right_a + right_b, whole_a + whole_b]).sum(axis=0)
     apart = np.hstack([right_a - right_b, whole_a - whole_b])
 
-    def drops(moved: Floats) -> Floats:
-        """Return the drops of the K shares and of their mean, ``(draws, K + 1)``.
+    def drops(differences: Floats) -> Floats:
+        """Return, for each draw, the drops (share in a minus share in b) of the K shares, then the mean of the drops.
 
-        ``moved (draws, 2 K)`` has differences (sample a minus sample b): first of the K numbers of right answers, then
-        of the K numbers of all answers.
+        ``differences (draws, 2 K)`` has the counts of sample a minus those of sample b: K numbers of right answers,
+        then K numbers of all answers. The result is ``(draws, K + 1)``.
         """
-        first, second = (sums + moved) / 2, (sums - moved) / 2
+        # No exchange changes the sums of the counts of a and b, so the differences are enough to know both counts.
+        first, second = (sums + differences) / 2, (sums - differences) / 2
         with np.errstate(divide="ignore", invalid="ignore"):
             each = first[:, :count] / first[:, count:] - second[:, :count] / second[:, count:]
         every = np.where(np.isnan(each), np.inf, each)

@@ -1,7 +1,8 @@
-"""The review of the other wordings of a benchmark's questions: reviewers find that some of them ask something else.
+"""Reviewers' verdicts on whether an alternative wording of a question asks the same as the question bank's wording.
 
-The file ``wording_review.json`` in the benchmark's folder has a row for each question, wording and reviewer. It does
-not change the benchmark's hash. A row is ignored if its wording has changed since the review.
+Stress tests use alternative wordings. The verdicts on them are stored in the file ``wording_review.json`` in the
+benchmark's folder, a row for each question, alternative wording and reviewer. The file does not change the benchmark's
+hash. A row is ignored if one of the two wordings has changed since the review.
 """
 
 from __future__ import annotations

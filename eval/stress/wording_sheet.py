@@ -47,10 +47,10 @@ class Pair(NamedTuple):
 
 
 def pairs(benchmark: Benchmark) -> list[Pair]:
-    """Return pairs: a question in the benchmark's wording, and the same question in another wording.
+    """Return the benchmark's questions, each paired with the same question in another wording.
 
-    A question may state a number of the recipe, such as "a fifth". A question that states different numbers in
-    different items has a pair for each of them.
+    A question gets one pair for each other wording. If the question states a number of the recipe, such as "a fifth" in
+    some items and "a quarter" in others, it gets these pairs once for each number.
 
     Raise ``InputError`` if no question has another wording.
     """

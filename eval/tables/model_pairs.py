@@ -196,18 +196,18 @@ _SIZES: dict[str, Any] = {
 
 
 def compare_models(study: ScoredSample) -> Comparison:
-    """Return the tests of every difference between models; p-values are corrected within the main family, and within
-    the family of pairs with a reader.
+    """Return the tests of all differences between models, in four tables.
 
     - ``pairs``: ``protocol, score, model_a, model_b, difference`` (a minus b), ``p, p_holm, family, differ`` (True if
-      ``p_holm`` is below 0.05), ``margin, p_alike, p_alike_holm, verdict`` (:func:`verdict`). ``p_holm``, ``differ``
-      and ``verdict`` are null for exploratory differences.
-    - ``groups``: ``protocol, score, place`` (rank), ``model, value, letters``. Models with a common letter do not
-      differ significantly; scores whose tests are not corrected have no letters.
+      ``p_holm`` is below 0.05), ``margin, p_alike, p_alike_holm, verdict`` (:func:`verdict`). ``family`` is
+      ``confirmatory`` (the main family), ``readers`` or ``exploratory``. p-values are corrected within each of the
+      first two. Exploratory tests are not corrected: their ``p_holm, p_alike_holm, differ, verdict`` are null.
+    - ``groups``: ``protocol, score, place`` (rank), ``model, value, letters``. Models that share a letter do not
+      differ significantly; a score that has only exploratory tests has no letters.
     - ``contrast``: ``protocol, score, medical, general`` (numbers of models), ``difference`` (mean of the medical
       models minus mean of the general models), and ``p_labels`` (:func:`exchanges`).
-    - ``detectable``: the smallest difference between two models that a test detects with 80 % power. It is computed
-      twice: for a single test at 5 %, and for the first (strictest) test of the family.
+    - ``detectable``: the smallest difference that a test detects with 80 % power: ``detectable`` for a single test at
+      5 %, ``detectable_in_family`` for the first, strictest test of the main family.
     """
     found = matrices(study)
     domains, margin = study.graded.domains, study.graded.margin

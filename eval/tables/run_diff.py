@@ -36,8 +36,9 @@ CHANGES = ("gained", "lost", "right both times", "wrong both times", "partly")
 class Side:
     """One of the two compared runs.
 
-    ``run`` is the folder as the user gave it. ``protocol`` is the protocol's name in tables, with the run's condition
-    in brackets. ``items`` is the number of items that the model was asked in this run.
+    - ``run``: the folder of the run, as the user gave it.
+    - ``protocol``: the protocol's name in tables, such as ``end_to_end (blind)`` for a run without pictures.
+    - ``items``: the number of items that the compared model was asked in this run.
     """
 
     run: str

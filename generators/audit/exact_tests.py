@@ -129,11 +129,14 @@ class NullScore(NamedTuple):
 
     @classmethod
     def of(cls, contests: Iterable[HypergeometricTrial], answers: int, right: int) -> NullScore:
-        """Return the distribution that a score would have by chance alone.
+        """Return the distribution by chance of a score with ``right`` right answers among ``answers`` answers.
 
-        ``answers`` is the number of answers, and ``right`` the observed number of right answers. With yes/no answers,
-        every candidate of a contest gets an answer, and a fixed number of candidates (the picks) get yes. If one more
-        right candidate gets yes, one more wrong candidate gets no, so a further hit adds two right answers.
+        ``answers`` tells what counts as an answer:
+
+        - ``answers`` is the number of picks: only the picks are answers, and each hit is one right answer.
+        - ``answers`` is the number of candidates: each candidate is answered, a picked one with yes and another one
+          with no. A further hit then adds two right answers: one more right candidate gets yes, and one more wrong
+          candidate gets no.
         """
         rows = list(contests)
         hits, each = sum(row.hits for row in rows), 1 if answers == sum(row.picked for row in rows) else 2

@@ -50,15 +50,16 @@ class _Candidate(NamedTuple):
 
 
 def clean_place(image: Gray, patch: Mask, lungs: Lungs, taken: Mask) -> Mask | None:
-    """Return a mask ``(H, W)`` like ``patch``, in the lungs and away from findings; None if there is none.
+    """Return a mask ``(H, W)`` like ``patch``, in the lungs and away from findings; None if there is no such mask.
 
     ``image`` is the radiograph, ``lungs`` the lungs without the heart, and ``taken`` the pixels of all findings in the
-    radiograph. The returned mask has one part for each separate part of ``patch``. At least the share
-    :data:`LEAST_IN_LUNG` of a returned part lies in the lungs; if a smaller share of the patch's part does, this share
-    is enough. A returned part at the mirrored place in the other lung is at most the share :data:`MOST_RESIZED` larger
-    or smaller than the patch's part. Any other returned part has the shape of the patch's part, or its mirror image.
-    Every returned pixel is farther from ``taken`` and from ``patch`` than :data:`BAND`, the width in which a fill fades
-    out.
+    radiograph. For each separate part of ``patch``, the result has a part with these properties:
+
+    - Place: the mirrored place in the other lung or, if this place is not free, another place in the lungs.
+    - Shape: at the mirrored place, up to :data:`MOST_RESIZED` (a share) larger or smaller than the part of ``patch``;
+      at any other place, the same as this part or its mirror image.
+    - Share in the lungs: at least :data:`LEAST_IN_LUNG`, or that of the part of ``patch`` if this is smaller.
+    - Distance from ``taken`` and from ``patch``: more than :data:`BAND`, the width in which a fill fades out.
     """
     band = scaled(BAND, image.shape)
     labels = np.asarray(cv2.connectedComponents(grown(patch, band).astype(np.uint8))[1])

@@ -1,4 +1,4 @@
-"""Cases of a manifest by id, and their kind of data: drawn phantoms or real radiographs."""
+"""Cases of a manifest by id, and whether they are drawn phantoms or real radiographs."""
 
 from __future__ import annotations
 
@@ -12,26 +12,28 @@ from chexqa.files.jsonio import sha256
 
 
 class Cases(Mapping[str, Case]):
-    """Cases of a manifest, keyed by id and read from the file on demand, with facts about all cases.
+    """Cases of a manifest, keyed by id and read from the file on demand.
 
-    ``kinds`` is a set: it contains True if the manifest has drawn phantoms, and False if it has real radiographs.
-    ``digest`` is a hash of the manifest's content that does not depend on the order of lines. Two facts are keyed by
-    image: ``findings`` has the findings that are present in the image, and ``present`` the ids of its cases with the
-    finding present. If ``only`` (case ids) is given, the mapping has only these cases; the facts are still about all
-    cases.
+    If ``only`` (case ids) is given, the mapping has only these cases. The attributes always describe all cases of the
+    manifest:
+
+    - ``data``: what the images are: ``{"phantom"}`` (drawn), ``{"real"}``, or a set of both.
+    - ``findings``: the findings that are present in an image, keyed by image.
+    - ``present``: the ids of the cases in which a finding is present, keyed by image.
+    - ``digest``: a hash of the content; the order of the lines does not change it.
     """
 
     def __init__(self, manifest: Manifest, only: Collection[str] | None = None) -> None:
         self._manifest = manifest
         self._places: dict[str, int] = {}
-        self.kinds: set[bool] = set()
+        self.data: set[str] = set()
         self.findings: dict[str, tuple[str, ...]] = {}
         self.present: dict[str, tuple[str, ...]] = {}
         hashes = []
         for place, case in enumerate(manifest):
             if only is None or case.case_id in only:
                 self._places[case.case_id] = place
-            self.kinds.add(case.source == "phantom")
+            self.data.add("phantom" if case.source == "phantom" else "real")
             hashes.append(sha256(repr(replace(case, manifest=Path(), line=0)).encode()))
             if case.present:
                 image = str(case.image)
@@ -49,11 +51,11 @@ class Cases(Mapping[str, Case]):
         return len(self._places)
 
 
-def kind_of_data(kinds: set[bool], manifest: Path) -> str:
+def only_data(data: set[str], manifest: Path) -> str:
     """Return ``phantom`` or ``real``; raise ``InputError`` for a manifest that has both."""
-    if len(kinds) > 1:
+    if len(data) > 1:
         raise InputError(
             f"{manifest}: contains both phantoms (drawn by a program) and real radiographs, but a benchmark must not "
             "mix the two; use a separate manifest for each."
         )
-    return "phantom" if True in kinds else "real"
+    return "phantom" if "phantom" in data else "real"

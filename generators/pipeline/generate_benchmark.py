@@ -25,7 +25,7 @@ from chexqa.generators.pipeline.build_pass import Others, bench_case_id, build
 from chexqa.generators.pipeline.builders import places as place_builders
 from chexqa.generators.pipeline.builders import plugins
 from chexqa.generators.pipeline.builders.place_cases import draw_place_cases, kinds_of_present, with_place_kinds
-from chexqa.generators.pipeline.case_index import Cases, kind_of_data
+from chexqa.generators.pipeline.case_index import Cases, only_data
 from chexqa.generators.pipeline.case_paths import Candidate, Draw, draw_again, draw_paths
 from chexqa.generators.pipeline.checkpoint import Checkpoint, discard, image_store, open_checkpoint
 from chexqa.generators.pipeline.executors import TaskRunner, WorkerConfig, WorkerDied
@@ -59,7 +59,7 @@ def generate(
     cases = Cases(read_manifest(manifest, image_root), None if original is None else original.paths)
     if original is not None:
         _check_complete(manifest, cases, original)
-    data = kind_of_data(cases.kinds, manifest)
+    data = only_data(cases.data, manifest)
     step = progress or (lambda label, total: lambda: None)
     with open_checkpoint(out, job_record(cases.digest, job)) as partial:
         with workers.gathered() as runner:

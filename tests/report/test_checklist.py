@@ -177,7 +177,7 @@ def test_the_flow_counts_every_case_once_and_every_answer(graded: Graded) -> Non
             file.write(json.dumps(row) + "\n")
     found = case_flow.steps(graded)
     assert "left out: 5" in found[0].lines[0]
-    assert (found[1].out, "Cases in the benchmark: 2 (1 patient)" in found[1].lines) == (
+    assert (found[1].left_out, "Cases in the benchmark: 2 (1 patient)" in found[1].lines) == (
         ("no lungs: 2", "too <small>: 1"), True)  # fmt: skip
     last = found[-1]
     answered, asked, *rest = map(int, re.findall(r"\d+", last.lines[1]))

@@ -33,9 +33,11 @@ class Left:
 
 @dataclass(frozen=True)
 class Carried:
-    """Verdicts that were carried over to the new benchmark or manifest, and verdicts that were not.
+    """Verdicts on the old benchmark or manifest, and what has to be judged in the new one.
 
-    ``fresh`` has the items of reviewed cases whose question the old benchmark does not ask.
+    - ``verdicts``: the verdicts that were carried over to the new benchmark or manifest.
+    - ``left``: the verdicts that were not carried over.
+    - ``fresh``: new items to judge: items of reviewed cases whose question the old benchmark does not ask.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -44,7 +46,10 @@ class Carried:
 
     @property
     def cases(self) -> tuple[str, ...]:
-        """Cases of the new benchmark or manifest with something to judge, in the order of the verdicts."""
+        """Return the ids of the cases with an item or mask to judge: those in ``left``, then those in ``fresh``.
+
+        Items and masks in ``left`` that the new benchmark or manifest does not have are not judged.
+        """
         again = [one.case_id for one in self.left if one.verdict.is_on_mask or one.item_id is not None]
         return tuple(
             dict.fromkeys(name for name in [*again, *(item.case_id for item in self.fresh)] if name is not None)
@@ -52,7 +57,7 @@ class Carried:
 
     @property
     def items(self) -> tuple[str, ...]:
-        """Items of the new benchmark to judge, in the order of the verdicts, then fresh ones; empty for masks."""
+        """Return the ids of the new benchmark's items to judge: those in ``left``, then ``fresh``; empty for masks."""
         again = [one.item_id for one in self.left if one.item_id is not None]
         return tuple(dict.fromkeys([*again, *(item.item_id for item in self.fresh)]))
 

@@ -92,11 +92,15 @@ def _majority_turns(bench: Benchmark, said: Mapping[str, Mapping[str, Verdict]])
 
 
 def majority(item: Item, answers: Sequence[tuple[int, ...] | None]) -> tuple[int, ...] | None:
-    """Return the most frequent of the readers' answers, or ``None`` if two answers tie for the most frequent.
+    """Return the answer of the majority of readers, as numbers of options; ``None`` if the majority is undecided.
 
-    ``None`` among ``answers`` stands for a reader who cannot tell; such a reader does not count. For a question with
-    several right options, the result has every option that more than half of the answers contain, or only "none" if
-    there is no such option. If exactly half of the answers contain an option, the result is ``None``.
+    ``answers`` has an entry for each reader; readers who cannot tell (``None``) do not count.
+
+    - A question with one right option: the most frequent answer. If two answers are equally frequent, the majority is
+      undecided.
+    - A question with several right options: every option that more than half of the readers chose, or the last option
+      ("none of these") if there is no such option. If exactly half of the readers chose an option, the majority is
+      undecided.
     """
     given = [answer for answer in answers if answer is not None]
     if not given:

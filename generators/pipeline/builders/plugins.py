@@ -49,10 +49,12 @@ _reading: list[Question] = []
 
 
 def question(kind: Kind, bank: Path) -> Callable[[Builder], Builder]:
-    """Return a decorator that registers a plugin's function as the builder of the plugin's new ``kind``.
+    """Return a decorator for a plugin; it registers the decorated function as the builder of the new ``kind``.
 
-    ``bank`` is a YAML file with the texts of the kind, keyed by language; one of the texts is ``question``. Raises
-    ``InputError`` if the kind has a level or a stage, if chexqa has a kind of that name, or if the file cannot be read.
+    ``bank`` is a YAML file with the texts of the kind, keyed by language; one of the texts is ``question``.
+
+    Raise ``InputError`` if ``kind.level`` or ``kind.stage`` is not None (only chexqa's own kinds have a level or a
+    stage), if chexqa has a kind of the same name, or if ``bank`` cannot be read.
     """
     if kind.level is not None or kind.stage is not None:
         raise InputError(f"the kind '{kind.name}' comes from a plugin and must have no level and no stage.")
