@@ -328,6 +328,16 @@ def test_a_link_out_of_the_release_is_not_followed(release: Path, cli: Cli) -> N
     assert "a link that leads out of the release's folder" in row["reason"]
 
 
+def test_a_release_without_a_usable_case_is_refused_with_the_first_case_and_its_problem(
+    release: Path, cli: Cli
+) -> None:
+    write_index(release, {"effusion_p3": read_index(release)["effusion_p3"]})
+    change(release, "effusion_p3", "contour_qa", "contour_revision_qa_contraction", value=None)
+    code, _, err = cli("import", "chexpercept", release, "-o", release.parent / "bench")
+    assert code == 2
+    assert "the first is 'effusion_p3': the revision_contraction question is missing" in " ".join(err.split())
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
