@@ -16,12 +16,13 @@ from which a patient's answers are made. ``chexqa.eval.scoring.intervals`` compu
   its score is the mean of sensitivity + specificity - 1. Level 2 has one kind of question with four options. Level 3 is
   the mean of four kinds of question with four options.
 
-Two separate tables have other columns:
+Two tables have other rows and columns:
 
-* few differ: the difference of two models whose answers are the same except for a few. The columns are the mean number
-  of patients with another answer, and the rows are the simulations :data:`FEW`.
-* correlation: the correlation between the answers to two questions, with two cases per patient
-  (``chexqa.eval.scoring.associations``).
+* few differ: the difference of two models that give the same answers except on a few patients. Rows: numbers of
+  patients, and the simulations :data:`FEW`. Columns: on how many patients the models differ on average.
+* correlation: the correlation between right answers to two questions, with two cases per patient
+  (``chexqa.eval.scoring.associations``). Rows: numbers of patients, and the shares of right answers to the two
+  questions. Columns: the correlation of the normal variables from which the answers are made.
 
 Run it with `python benchmarks/coverage/run.py [DRAWS [NAME]] [--docs]`. DRAWS is the number of simulated studies;
 10,000 take about twenty minutes, and another quarter of an hour for the correlations, which are computed separately for
@@ -57,7 +58,7 @@ Floats = npt.NDArray[np.floating]
 # Function that simulates a score. Its arguments are the random generator, the number of draws, the number of patients,
 # the probability p and the correlation rho. It returns an estimate for each draw, and the true value.
 Simulation = Callable[[np.random.Generator, int, int, float, float], tuple[Estimates, float]]
-# Function that simulates a difference. The last argument is the mean number of patients with another answer.
+# Function that simulates a difference. The last argument says on how many patients two models differ on average.
 FewDiffer = Callable[[np.random.Generator, int, int, float], tuple[Estimates, float]]
 
 

@@ -310,9 +310,9 @@ def mimic_ils(
 
     Each finding of each study becomes a case. If the finding is present, the case has the mask of type 'global' or, if
     there is none, the first mask of type 'basic'. A negative question-answer pair of type 'global' becomes a case in
-    which the finding is absent. In --anatomy, a picture is named by its dicom_id. Instead of MIMIC-CXR's layout, the
-    folder --images can have the pictures side by side as <dicom_id>.png or <dicom_id>.jpg. In the folder --masks,
-    predicted masks are <target>/<pair_id>/pred_mask.png.
+    which the finding is absent. In --anatomy, a picture is named by its dicom_id. The folder --images has MIMIC-CXR's
+    subfolders, or it has all pictures without subfolders, named <dicom_id>.png or <dicom_id>.jpg. In the folder
+    --masks, predicted masks are <target>/<pair_id>/pred_mask.png.
     """
     return mimic_ils_source.ingest(root, manifest, Terms(access, license_, source), images, masks, anatomy)
 

@@ -173,9 +173,9 @@ class Answer:
 
     - ``answer``: sorted option numbers (grid: every hit cell; empty if no cell can be hit).
     - ``chance``: the probability that a guess is right if the guesser knows how items are made.
-    - ``chance_uniform``: for items on coloured points, one divided by the number of possible answers; otherwise None.
-    - ``chance_joint``: for items on coloured points, the probability that both of these items of a case are guessed
-      right; otherwise None.
+    - ``chance_uniform``: for an item on coloured points, one divided by the number of possible answers; otherwise None.
+    - ``chance_joint``: for an item on coloured points, the probability that a guesser has this item and the case's
+      other item on coloured points right; otherwise None.
     - ``scored``: False if only one answer is possible.
     - ``prior``: the accuracy of always giving the most frequent answer of the kind and finding.
     - ``evidence``: every measured number that decides the answer.

@@ -78,11 +78,12 @@ class PendingError(UnfinishedError):
 
 
 @contextmanager
-def plugin_code(failed: str) -> Iterator[None]:
-    """Run a block that calls a plugin's code; if the code fails, raise ``InputError`` that names its place.
+def plugin_code(failure: str) -> Iterator[None]:
+    """Run a block that calls a plugin's code; turn an error of the plugin into ``InputError``.
 
-    The place is the last line that ran in the plugin's file. ``failed`` says which plugin failed on which case. Errors
-    that a user can correct in another way, such as a full disk, are not changed.
+    The message names the line of the plugin that failed. ``failure`` is a part of the message, such as "the plugin of
+    the kind 'rib' failed on the case 'x1'". An ``InputError``, an ``UnfinishedError`` and the error of a full disk pass
+    through unchanged.
     """
     try:
         yield
@@ -91,7 +92,7 @@ def plugin_code(failed: str) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, OSError) and is_disk_full(error):
             raise
-        raise InputError(f"{_place(error)}{failed} ({type(error).__name__}: {error}); correct the plugin.") from error
+        raise InputError(f"{_place(error)}{failure} ({type(error).__name__}: {error}); correct the plugin.") from error
 
 
 def _place(error: Exception) -> str:

@@ -91,11 +91,12 @@ def _pixels(source: MaskSource, shape: tuple[int, int], what: str, frame: MaskFr
 def proportional(one: tuple[int, int], other: tuple[int, int]) -> bool:
     """Return True if two sizes ``(H, W)`` have the same proportions, except for rounding to whole pixels.
 
-    Both sides must be rounded in the same way: up, down, or to the nearest pixel. For example, 1023 x 1024 and
-    1024 x 1024 have the same proportions: 1023.9 x 1024.0 rounds down to the first size, and 1024.0 x 1024.1 (the same,
-    enlarged by 0.01 %) rounds down to the second. 1025 x 1023 and 1024 x 1024 have different proportions, because one
-    side would be rounded up and the other down.
+    One side may be a pixel too long or too short, but not both sides in opposite directions:
+
+    >>> proportional((1023, 1024), (1024, 1024)), proportional((1025, 1023), (1024, 1024))
+    (True, False)
     """
+    # Both sides of a picture are rounded in the same way (up, down or to the nearest pixel).
     return abs(one[0] * other[1] - one[1] * other[0]) <= max(*one, *other)
 
 

@@ -50,10 +50,12 @@ def _folded(text: str) -> str:
 
 
 def parse_word(text: str, known: Iterable[str]) -> str | None:
-    """Return the word in ``known`` that the text of a cell means, or ``None`` if it means none of them.
+    """Return the word in ``known`` that a reviewer typed into a cell, or ``None`` if the text is none of these words.
 
-    The text is the word itself or the first letter of a verdict, in upper or lower case. A full stop at the end is
-    ignored.
+    The words "accept", "fix", "reject" and "unsure" may be shortened to their first letter.
+
+    >>> [parse_word(text, ["accept", "reject"]) for text in ("Accept.", "R", "fix")]
+    ['accept', 'reject', None]
     """
     word, words = _folded(text).rstrip("."), tuple(known)
     if word in words:

@@ -137,7 +137,7 @@ def vote_title(number: int) -> str:
 
 
 def problem_title(number: int) -> str:
-    """Return the title of the column with each row's problem, for the ``number``-th sheet of rows to correct."""
+    """Return the title, such as "problem 2", of the column with each row's problem in correction round ``number``."""
     return f"{PROBLEM} {number}"
 
 

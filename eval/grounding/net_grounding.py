@@ -109,11 +109,11 @@ def _enough(most: pl.Expr) -> pl.Expr:
 
 
 def verdict(value: float | None, low: float | None, high: float | None) -> str | None:
-    """Return the verdict on a model, from its net grounding and the 95 % interval (fractions); None if there is no
-    value.
+    """Return the verdict on a model, from its net grounding and the 95 % interval (fractions); None without a value.
 
-    The verdict is "uses the lesion" if the value is at least :data:`LEAST` and the interval lies above 0. It is "not
-    shown to use it" if the interval lies below ``LEAST``, and "undecided" otherwise.
+    - "uses the lesion": net grounding is at least 0.1 (:data:`LEAST`), and the interval lies above 0.
+    - "not shown to use it": the interval lies below 0.1, so net grounding of 0.1 or more is unlikely.
+    - "undecided": otherwise.
 
     >>> verdict(0.3, 0.2, 0.4), verdict(0.02, -0.03, 0.07), verdict(0.08, 0.01, 0.15)
     ('uses the lesion', 'not shown to use it', 'undecided')

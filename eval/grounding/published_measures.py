@@ -82,9 +82,10 @@ def published_class(
 ) -> str | None:
     """Return the class that the published code gives a model; None if a number is missing.
 
-    The class follows from three shares: CGR (:func:`cgr`), UAR (:func:`uar`) and IS (:func:`stability`). ``answers`` is
-    the number of answers behind CGR (:func:`cgr_answers`). A model uses the picture only if more than 97.5 % of the
-    bootstrap samples of these answers contain a changed one, so that the bootstrap interval of CGR lies above 0.
+    - ``cgr_value``: the share of right answers "yes" that change when the lesion is filled in (:func:`cgr`).
+    - ``answers``: the number of right answers "yes" from which ``cgr_value`` is computed (:func:`cgr_answers`).
+    - ``uar_value``: how often the model gives other patients the answer that it rightly gave one patient (:func:`uar`).
+    - ``is_value``: the share of right answers "yes" that stay when lung elsewhere is filled in (:func:`stability`).
 
     >>> published_class(0.0, 50, 1.0, 1.0), published_class(0.4, 50, 0.9, 0.95), published_class(0.5, 50, 0.6, 0.5)
     ('ignores the picture', 'uses the picture', 'unstable')
@@ -95,4 +96,6 @@ def published_class(
         return UNSTABLE
     if cgr_value < _EQUAL and min(uar_value, is_value) > 1 - _EQUAL:
         return IGNORES
+    # For READS, the lower end of the bootstrap interval of CGR must lie above 0: few bootstrap samples may be without
+    # any changed answer.
     return READS if (1 - cgr_value) ** answers < _TAIL and is_value >= LEAST_IS else OTHER

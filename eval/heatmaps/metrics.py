@@ -62,9 +62,11 @@ CELL = "cell"
 
 
 class Levels(NamedTuple):
-    """Values of a map as steps, uint16 ``(H, W)`` from 0 to :data:`STEPS`, and two counts of pixels in each step.
+    """Values of a map as whole numbers (steps) from 0 to :data:`STEPS`, with the number of pixels at each step.
 
-    ``whole`` counts the pixels of the complete map, and ``inside`` those inside the mask.
+    - ``steps``: the step of each pixel, uint16 ``(H, W)``.
+    - ``whole``: the number of pixels of the complete map at each step, from step 0 on.
+    - ``inside``: the number of pixels inside the mask at each step, from step 0 on.
     """
 
     steps: npt.NDArray[np.uint16]
@@ -73,12 +75,17 @@ class Levels(NamedTuple):
 
 
 def levels(values: Floats, covered: Places) -> Levels:
-    """Round each value of a map (0 to 1) down to one of the steps 0 to :data:`STEPS`; return the steps with counts.
+    """Return a map's values (0 to 1) as whole numbers from 0 to :data:`STEPS`, and how many pixels have each number.
 
-    ``covered`` has the flat indices of the mask's pixels. Many maps are 0 in most places, so only the value 0 becomes
-    step 0; any other value becomes at least step 1.
+    Values are rounded down, but a value above 0 becomes at least 1. ``covered`` has the flat indices of the pixels in
+    the mask.
+
+    >>> found = levels(np.float32([[0, 1e-9, 0.5, 1]]), np.array([2, 3]))
+    >>> found.steps.tolist(), int(found.whole[0]), int(found.inside[0])
+    ([[0, 1, 32640, 65280]], 1, 0)
     """
     steps = (values * np.float32(STEPS)).astype(np.uint16)
+    # Many maps are 0 in most places; these must stay apart from places with small values.
     np.maximum(steps, (values > 0).astype(np.uint16), out=steps)
     if steps.size < _EXACT:  # much faster than NumPy's; counts are the same on every processor
         whole = cv2.calcHist([steps], [0], None, [STEPS + 1], [0, STEPS + 1]).ravel().astype(np.int64)

@@ -139,9 +139,9 @@ def load_maker(family: Family, loading: Loading) -> Maker:
         return family.load(loading)
 
 
-def _called(found: object, failed: str) -> AbstractContextManager[None]:
+def _called(found: object, failure: str) -> AbstractContextManager[None]:
     """Return the context for a call of ``found``, which is a plugin's unless it is defined in chexqa."""
-    return nullcontext() if _module_of(found).startswith("chexqa.") else plugin_code(failed)
+    return nullcontext() if _module_of(found).startswith("chexqa.") else plugin_code(failure)
 
 
 def family_named(name: str, others: Iterable[str] = ()) -> Family:

@@ -19,25 +19,26 @@ PlaceScores = dict[tuple[str, Shapes], PlaceScore]
 
 
 def place_scores(benchmark: Benchmark, runs: Iterable[Run]) -> PlaceScores:
-    """Return the score of each place that the runs' answers give, keyed by item id and the shapes of the answer.
+    """Return a dictionary from the places that the runs' answers name (pairs of item id and shapes) to their scores.
 
-    Answers to items whose key is not a place are left out.
+    Answers to items whose right answer is not a place are left out.
     """
     return scores_of(benchmark, ((turn.item_id, turn.place) for run in runs for turn in run.turns if turn.place))
 
 
-def scores_of(benchmark: Benchmark, given: Iterable[tuple[str, Shapes]]) -> PlaceScores:
-    """Return the score of each answer ``given``, a pair of item id and shapes; the pair is the key of its score.
+def scores_of(benchmark: Benchmark, answers: Iterable[tuple[str, Shapes]]) -> PlaceScores:
+    """Return a dictionary from answers to their scores; an answer is a pair of item id and shapes.
 
-    Answers to items whose key is not a place are left out. The masks of a case are decoded once for all answers.
+    Answers to items whose right answer is not a place are left out.
     """
     if not any(kind.form.is_place for kind in benchmark.kinds.values()):
         return {}
-    answers, cases = benchmark.key("grading")
-    placed = {item_id for item_id, answer in answers.items()
+    keys, cases = benchmark.key("grading")
+    placed = {item_id for item_id, answer in keys.items()
               if benchmark.item[item_id].form.is_place and SOMEWHERE in answer.answer}  # fmt: skip
+    # By case, so that the masks of a case are decoded once for all answers.
     named: dict[str, set[tuple[str, Shapes]]] = defaultdict(set)
-    for item_id, shapes in given:
+    for item_id, shapes in answers:
         if shapes and item_id in placed:
             named[benchmark.item[item_id].case_id].add((item_id, shapes))
     found: PlaceScores = {}

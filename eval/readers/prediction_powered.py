@@ -58,7 +58,8 @@ class Answers(NamedTuple):
 class Powered(NamedTuple):
     """An estimate of the accuracy that a model would have if the reviewers' answers were the key, with a 95 % interval.
 
-    ``factor`` is F, the weight of "right by the key" in the formula of this module.
+    ``low`` and ``high`` are the ends of the interval. ``factor`` is F in the formula of this module: how much the
+    model's accuracy by the key counts in the estimate.
     """
 
     value: float

@@ -1,8 +1,8 @@
 """Scatter plots of accuracy against net grounding, and of score against costs: a point for each model, labelled so that
 names do not overlap.
 
-The plot of net grounding is as wide as a column of a journal (85 mm). The shape of a mark shows the verdict: whether
-the model was shown to use the picture.
+The plot of net grounding is as wide as a column of a journal (85 mm). The shape of a point shows the verdict on the
+model: triangle "uses the lesion", cross "not shown to use it", circle "undecided".
 """
 
 from __future__ import annotations

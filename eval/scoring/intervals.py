@@ -85,17 +85,17 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class Makeup:
-    """Terms ``(M,)`` from which the intervals of M scores are computed.
+    """Terms ``(M,)`` of the intervals of M scores; a score is a share of right answers or a weighted sum of shares.
 
     - ``best``: the largest possible score; NaN if it is not known.
     - ``scale``: the distance from ``best`` to the smallest possible score.
     - ``variance``: the variance of the score over clusters.
-    - ``least``: the smallest value to use for this variance; NaN for a score without Wilson's interval.
-    - ``rarer``: in each share, the number of right or of wrong answers, whichever is smaller; summed over the shares.
-    - ``alike``: the variance that the score would have if all answers of a cluster were alike (the largest possible
-      variance), divided by p (1 - p); p is the share of right answers. The shares count as independent here.
-    - ``alike_squares``: the square of each share's part of ``alike``, divided by the share's degrees of freedom; summed
-      over the shares.
+    - ``least``: used instead of ``variance`` if it is larger; NaN for a score without Wilson's interval.
+    - ``rarer``: the number of right or of wrong answers, whichever is smaller; summed over the score's shares.
+    - ``alike``: the largest possible variance of the score, divided by p (1 - p); p is the share of right answers. The
+      variance is largest if each cluster's answers are all right or all wrong. Shares count as independent.
+    - ``alike_squares``: the sum of a² / f over the score's shares; a is the share's contribution to ``alike``, f are
+      its degrees of freedom.
     """
 
     best: Floats
@@ -133,10 +133,10 @@ class Makeup:
     def of_differences(
         self, value: Floats, influence: sparse.csr_matrix, members: sparse.csr_matrix, answers: sparse.csr_matrix
     ) -> tuple[Floats, Floats]:
-        """Return the half-widths, downwards and upwards, of t intervals, as if :data:`ADDED` more clusters were known.
+        """Return the half-widths, downwards and upwards, of the intervals of differences ``value`` (see the module).
 
-        A score that is not made of answers (its row of ``answers`` is empty) has a plain t interval, without added
-        clusters. No end lies beyond the largest or smallest possible score.
+        The arguments are the fields of :class:`Estimates` with the same names. Scores that are not made of answers have
+        a plain t interval. No interval reaches beyond the largest or smallest possible score.
         """
         weight = _divided(members, answers)
         in_answers = _divided(influence, weight)

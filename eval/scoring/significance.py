@@ -1,4 +1,6 @@
-"""Permutation tests of differences between models and between samples, and letters for models that do not differ.
+"""Permutation tests of differences between models and between samples, and letters (a, ab, b) for tables of models.
+
+Models that share a letter do not differ significantly.
 
 Two models answer the same items, so the difference of their scores is a sum over patients. If the models are equal,
 each patient's difference is as likely to be positive as negative. The test draws random signs 100,000 times, and counts
@@ -141,13 +143,16 @@ def mcnemar(only_first: int, only_second: int) -> float:
     return float(stats.binomtest(only_first, only_first + only_second).pvalue) if only_first + only_second else 1.0
 
 
-def agreeing() -> list[pl.Expr]:
-    """Return expressions that move the ends of the intervals of differences so that they agree with the uncorrected p
-    in the column ``p``.
+def intervals_agreeing_with_p() -> list[pl.Expr]:
+    """Return expressions that change intervals of differences so that 0 lies outside if and only if p is below 5 %.
 
-    An interval agrees if it contains 0 and p is 5 % or more, or if neither is true. If an interval does not agree, the
-    end nearer 0 is moved to 0, or just beyond 0. The columns are ``difference, difference_low, difference_high``; a row
-    without p or without an interval stays.
+    If an interval contradicts p, the end nearer 0 is moved. For example:
+
+    - p = 0.20, interval 0.1 to 0.5: becomes 0 to 0.5.
+    - p = 0.01, interval -0.1 to 0.5: becomes 0.000001 to 0.5.
+
+    The expressions read the columns ``difference, difference_low, difference_high`` and ``p`` (not corrected for the
+    number of tests). They replace the two ends; a row without p or without an interval stays unchanged.
     """
     value, low, high = (pl.col(f"difference{end}") for end in ("", "_low", "_high"))
     equal, inside = low.is_not_null() & (pl.col("p") >= ALPHA), (low <= 0) & (high >= 0) & (pl.col("p") < ALPHA)

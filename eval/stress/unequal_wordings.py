@@ -47,10 +47,10 @@ def texts(language: str, wording: Wording) -> tuple[str, str] | None:
     return None if own is None or other is None else (str(own), str(other))
 
 
-def mark(language: str, wording: Wording) -> str:
-    """Return a hash of the two texts that :func:`texts` returns: the question bank's, and that of the other wording.
+def texts_hash(language: str, wording: Wording) -> str:
+    """Return a hash of a question's text in the question bank and of its text in the other wording.
 
-    A review stores this hash, which shows later whether the reviewer saw the same texts.
+    A review stores this hash; if one of the texts is changed later, the hash no longer fits.
     """
     return sha256("\n".join(texts(language, wording) or ()).encode())
 
@@ -62,7 +62,8 @@ def reviewed(benchmark: Benchmark) -> list[Record]:
     """
     path = benchmark.folder / FILE
     rows = read_json(path, "wording_review", benchmark.folder)["rows"] if path.exists() else []
-    return [row for row in rows if row["texts"] == mark(_language(benchmark), Wording(row["kind"], row["wording"]))]
+    language = _language(benchmark)
+    return [row for row in rows if row["texts"] == texts_hash(language, Wording(row["kind"], row["wording"]))]
 
 
 def store(benchmark: Benchmark, rows: Iterable[Record]) -> Path:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from chexqa.contract.benchmark import ABOUT, Benchmark
 from chexqa.contract.items import Item
-from chexqa.eval.stress.unequal_wordings import Wording, mark, texts
+from chexqa.eval.stress.unequal_wordings import Wording, texts, texts_hash
 from chexqa.eval.stress.wordings import filled_in, letters
 from chexqa.files.atomic import new_file
 from chexqa.files.errors import InputError, suggest
@@ -137,7 +137,7 @@ def _read(benchmark: Benchmark, row: FilledRow, known: dict[str, Pair]) -> Recor
     language = str(benchmark.about["question_bank"]["language"])
     return {
         "kind": pair.wording.kind, "wording": pair.wording.letter, "rule": pair.rule,
-        "texts": mark(language, pair.wording), "reviewer": reviewer, "verdict": verdict,
+        "texts": texts_hash(language, pair.wording), "reviewer": reviewer, "verdict": verdict,
         "comment": cells.get(columns.COMMENT) or None,
     }  # fmt: skip
 

@@ -25,7 +25,11 @@ _ONE_FORM = {"halves": "half", "thirds": "third", "quarters": "quarter"}
 
 
 def letters(language: str) -> list[str]:
-    """Return the letters of chexqa's other wordings in a language; the question bank's own wording is "a"."""
+    """Return the letters of the alternative wordings in a language; the letter "a" means the question bank's wording.
+
+    >>> letters("en"), letters("fr")
+    (['b', 'c'], [])
+    """
     return sorted(wordings(language))
 
 

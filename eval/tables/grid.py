@@ -135,11 +135,16 @@ READINGS = ("all findings", "within findings", "within findings, at equal lesion
 
 
 def pointing(study: ScoredSample) -> pl.DataFrame:
-    """Return the correlation of right answers on detection with hits on the grid, over the cases with the finding.
+    """Return each model's correlation of right answers on detection with hits on the grid, over cases with the finding.
 
-    Columns: ``model, protocol, how`` (:data:`READINGS`), ``cases, patients, correlation, unfinished``. For the
-    correlation "within findings", the mean of each finding is subtracted first. For the correlation "at equal lesion
-    size", a line over the logarithm of the size is also subtracted.
+    The correlation is computed in three ways, named in the column ``how``:
+
+    - "all findings": over all cases alike.
+    - "within findings": differences between the means of findings are removed first.
+    - "within findings, at equal lesion size": the linear effect of the logarithm of lesion size is also removed.
+
+    Further columns: ``model, protocol, cases, patients, correlation, correlation_low, correlation_high`` and
+    ``unfinished`` (the number of unfinished questions).
     """
     case = [*WHO, "case_id", "finding", "cluster", "lesion_share"]
     right = pl.col("correct").cast(pl.Float64).mean()

@@ -28,7 +28,7 @@ from scipy import sparse
 from chexqa.contract.kinds import LEVELS
 from chexqa.eval.scoring.intervals import Estimates, Floats, Groups, Ints, Sample, corrected
 from chexqa.eval.scoring.sample import CHANCE, RIGHT, STRATUM, WEIGHT, WHO, YES, ScoredSample, strata
-from chexqa.eval.scoring.significance import ALPHA, agreeing, detectable, letters, sign_flips
+from chexqa.eval.scoring.significance import ALPHA, detectable, intervals_agreeing_with_p, letters, sign_flips
 from chexqa.eval.tables.asked_items import is_stopped, item_sets
 from chexqa.eval.tables.grid import rows_of
 from chexqa.eval.tables.levels_and_stages import OVERALL, beside, compared
@@ -262,7 +262,7 @@ def tests(matrix: ScoreMatrix, domains: Mapping[str, str], margin: float) -> pl.
         pl.lit(None, _NUMBER).alias("p_alike_holm"),
         pl.lit(None, _TEXT).alias("verdict"),
     )
-    return made.with_columns(agreeing()).select(list(_KEYS | _TESTED))
+    return made.with_columns(intervals_agreeing_with_p()).select(list(_KEYS | _TESTED))
 
 
 def _differences(values: Estimates, keys: pl.DataFrame, weighting: sparse.csr_matrix, margin: float) -> pl.DataFrame:

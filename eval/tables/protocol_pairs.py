@@ -20,7 +20,7 @@ from scipy import sparse, stats
 from chexqa.contract.kinds import LEVELS
 from chexqa.eval.scoring.intervals import Floats
 from chexqa.eval.scoring.sample import WHO, ScoredSample, contrasts
-from chexqa.eval.scoring.significance import agreeing, sign_flips
+from chexqa.eval.scoring.significance import intervals_agreeing_with_p, sign_flips
 from chexqa.eval.tables import model_pairs
 from chexqa.eval.tables.asked_items import item_sets
 from chexqa.eval.tables.levels_and_stages import OVERALL, beside
@@ -118,7 +118,7 @@ def _differences(matrix: ScoreMatrix, pairs: list[tuple[str, str, str]], margin:
             pl.lit(margin).alias("margin"),
             pl.Series("p_alike", differences.p_alike(margin)).fill_nan(None),
         )
-        .with_columns(agreeing())
+        .with_columns(intervals_agreeing_with_p())
         .select(list(_PROTOCOLS))
     )
 

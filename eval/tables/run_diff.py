@@ -22,7 +22,7 @@ from chexqa.eval.scoring import predictions, rereading
 from chexqa.eval.scoring.csv_and_parquet import tidy
 from chexqa.eval.scoring.grade import MARGIN, UNFINISHED, Graded, find_benchmark, grade, label, protocol_name
 from chexqa.eval.scoring.sample import ScoredSample, scored_sample
-from chexqa.eval.scoring.significance import agreeing, mcnemar
+from chexqa.eval.scoring.significance import intervals_agreeing_with_p, mcnemar
 from chexqa.eval.tables import model_pairs
 from chexqa.eval.tables.levels_and_stages import OVERALL
 from chexqa.files.errors import InputError
@@ -269,7 +269,7 @@ def _scores(study: ScoredSample, items: pl.DataFrame) -> pl.DataFrame:
             pl.coalesce(pl.Series("p", exact, pl.Float64), "p").alias("p"),
             pl.when(pl.col("single")).then(pl.lit("McNemar")).otherwise(pl.lit("sign flips")).alias("test"),
         )
-        .with_columns(*agreeing(), model_pairs.verdict("p", "p_alike").alias("verdict"))
+        .with_columns(*intervals_agreeing_with_p(), model_pairs.verdict("p", "p_alike").alias("verdict"))
         .sort(pl.col("score").replace_strict({name: at for at, name in enumerate(order)}, default=len(order)))
     )
     return tidy(ranked.select("score", "items", "patients", "value_a", "value_b", "difference", "difference_low",

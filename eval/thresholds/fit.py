@@ -46,12 +46,17 @@ _EXACT = 0.005  # precision of an interval's end, as a fraction of the threshold
 
 
 class Threshold(NamedTuple):
-    """Fitted threshold in the unit of the depths, with the ends of its 95 % interval.
+    """Fitted threshold of one task, with its 95 % interval and the other parameters of the fit.
 
-    An end is 0 or infinite if the likelihood does not bound it, and NaN if there are too few observations. ``bias`` is
-    the criterion in a yes/no task; in the task on points, it is the share of the error-free points that are marked.
-    ``tested`` has the smallest and the largest tested depth. ``is_told`` is False if the responses do not determine the
-    threshold: all responses to a yes/no question are the same, or all tested depths lie within the interval.
+    - ``value``: the threshold, in the unit of the depths.
+    - ``low``, ``high``: the ends of the interval; 0 and infinity if the data set no limit, NaN if there are too few
+      observations.
+    - ``slope``, ``lapse``: see :mod:`chexqa.eval.thresholds.psychometric`.
+    - ``bias``: yes/no task: the criterion; task on points: the estimated share of points without an error that are
+      chosen; task on four pictures: NaN.
+    - ``tested``: the smallest and the largest tested depth.
+    - ``is_determined``: False if the responses do not determine the threshold: all responses to a yes/no question are
+      the same, or the interval contains all tested depths.
     """
 
     value: float
@@ -61,7 +66,7 @@ class Threshold(NamedTuple):
     bias: float
     lapse: float
     tested: tuple[float, float]
-    is_told: bool
+    is_determined: bool
 
 
 def fit(tasks: Mapping[str, Task]) -> dict[str, Threshold]:
@@ -169,12 +174,12 @@ class _Model:
         tested = float(np.exp(self.tested[0])), float(np.exp(self.tested[1]))
         own = task.response[task.cluster >= 0]
         is_constant = task.form == "yes_no" and bool((own == own[0]).all())
-        is_told = not is_constant and (low >= tested[0] or high <= tested[1])
+        is_determined = not is_constant and (low >= tested[0] or high <= tested[1])
         if len(own) < LEAST_OBSERVATIONS:
             low, high = (np.nan, np.nan)
         bias = {"yes_no": float(best[BIAS]), "marks": float(special.expit(best[BIAS])), "choice": np.nan}[task.form]
         value, slope = np.exp(best[[THRESHOLD, SLOPE]])
-        return Threshold(float(value), low, high, float(slope), bias, float(best[LAPSE]), tested, is_told)
+        return Threshold(float(value), low, high, float(slope), bias, float(best[LAPSE]), tested, is_determined)
 
     def _interval(self, best: Floats, most: float) -> tuple[float, float]:
         """Return the ends of the threshold's interval; an open end is 0 or infinity."""

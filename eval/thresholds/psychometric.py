@@ -65,9 +65,9 @@ def task_of(form: Form, depth: Floats, response: Bools, cluster: Ints) -> Task:
 
 
 def pooled(task: Task) -> Task:
-    """Return the task with all observations of outlines that have no error merged into one.
+    """Return the task with its observations of error-free outlines replaced by a single observation.
 
-    The merged observation has the total weight and the mean response, and belongs to no patient.
+    The single observation has their total weight and their mean response, and belongs to no patient (cluster -1).
     """
     alone = ~task.has_error
     weight = float(task.weight[alone].sum())

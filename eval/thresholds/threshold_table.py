@@ -59,7 +59,7 @@ def _row(part: pl.DataFrame, found: Threshold | None, scale: dict[str, float]) -
     counts = (part["item_id"].n_unique(), part["cluster"].n_unique(), part.height - fitting.height, alarms)
     if found is None:
         return *counts, *[None] * (len(_SCHEMA) - len(WHO) - 1 - len(counts))
-    if not found.is_told:
+    if not found.is_determined:
         return *counts, *[None] * 4, NOT_TOLD, *[None] * 5, found.lapse
     criterion = found.bias if TASKS[part["seen_in"][0]] == "yes_no" else np.nan
     ends = found.value, found.low, found.high

@@ -155,10 +155,12 @@ class ItemFeatures:
 
 @dataclass(frozen=True)
 class Features:
-    """Features of all items, keyed by kind of question.
+    """Features of all items; ``rows``, ``choices`` and ``beside`` are keyed by kind of question.
 
-    ``rows`` has all items in file order, ``choices`` their candidates. Each entry of ``beside`` has an item's points on
-    one side of the outline. Each entry of ``edits`` has all points of a case; those that mark an edit are right.
+    - ``rows``: each item as a whole, in file order.
+    - ``choices``: the candidates of each item: its options except "none".
+    - ``beside``: for each item on points, two entries: the points outside the outline, and those inside.
+    - ``edits``: for each case, all points. The right candidates are the points that mark an edit.
     """
 
     rows: dict[str, list[ItemFeatures]]
@@ -169,9 +171,13 @@ class Features:
 
 @dataclass(frozen=True)
 class Seen:
-    """Measures of a case's radiograph, outline (``contour``), points (by colour) and four result pictures.
+    """Measures of the pictures of one case; empty or None for pictures that the case does not have.
 
-    Keyed by picture role, such as ``points``: measures of the file (``files``) and away from the drawing (``grounds``).
+    - ``radiograph``, ``contour``: measures of the radiograph's file and shape, and of the drawn outline.
+    - ``points_bytes``: how many bytes the file of the picture with points is longer than that of the radiograph.
+    - ``points``: measures of each point, keyed by colour.
+    - ``results``: measures of each of the four pictures among which the item ``revision_result`` asks to choose.
+    - ``files``, ``grounds``: measures of each picture's file, and of its undrawn grey levels; keyed by picture role.
     """
 
     radiograph: Measures
@@ -181,11 +187,6 @@ class Seen:
     results: tuple[dict[str, Value], ...]
     files: dict[str, File] = field(default_factory=dict)
     grounds: dict[str, Measures] = field(default_factory=dict)
-
-
-class _Case(NamedTuple):
-    case_id: str
-    items: list[Item]
 
 
 def collect(bench: Benchmark, advance: Callable[[], None]) -> Features:
@@ -198,14 +199,14 @@ def collect(bench: Benchmark, advance: Callable[[], None]) -> Features:
     for item in bench.items:
         by_case[item.case_id].append(item)
 
-    def measured(case: _Case) -> tuple[str, Seen]:
-        seen = _see(bench, case.items)
+    def measured(items: list[Item]) -> Seen:
+        seen = _see(bench, items)
         advance()
-        return case.case_id, seen
+        return seen
 
     # OpenCV releases the interpreter's lock while it decodes, so threads run in parallel.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        seen = dict(pool.map(measured, (_Case(*entry) for entry in by_case.items())))
+        seen = dict(zip(by_case, pool.map(measured, by_case.values()), strict=True))
     return _lay_out(bench.items, answers, cases, seen)
 
 
@@ -219,8 +220,7 @@ def _see(bench: Benchmark, items: list[Item]) -> Seen:
     grey = images["radiograph"][..., 1] if "radiograph" in images else None
     radiograph: Measures = {}
     if grey is not None:
-        height, width = grey.shape
-        radiograph = {"file size": files["radiograph"].length, "shape of the picture": height / width}
+        radiograph = {"file size": files["radiograph"].length, "shape of the picture": grey.shape[0] / grey.shape[1]}
     shown: Outline | None = None
     contour: Measures = {}
     if "contour" in images:

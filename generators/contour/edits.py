@@ -69,7 +69,10 @@ class Limits:
 
     @classmethod
     def at(cls, rules: Deformation, side: int, depth: float) -> Limits:
-        """Return the limits for edits whose depth is within 12 % of ``depth``, a fraction of the longer side."""
+        """Return the limits for edits that are about as deep as ``depth`` (up to 12 % more or less).
+
+        ``side`` is the longer side of the working image in pixels; ``depth`` is a fraction of this side.
+        """
         around = {"min_depth": depth * side / _NEAR, "max_depth": depth * side * _NEAR, "depth_to_size": (0.0, 0.0)}
         return replace(cls.of(rules, side), exact=True, **around)  # type: ignore[arg-type]
 

@@ -1,13 +1,13 @@
-"""The search for a clean place: lung tissue away from every finding, with the shape and size of a lesion's patch.
+"""Search for a clean place: lung tissue away from every finding, with the shape and size of a lesion's patch.
 
-Two pictures are compared: one with the lesion filled, one with the clean place filled. They should differ only in the
-place that is filled, so a lesion must be as likely at the one place as at the other. This holds for the mirrored place
-in the other lung, because the mirrored place of that place is the lesion's. It does not hold for a place chosen by
-similarity: most similar places lie at parts of the chest wall where lesions are rare.
+Two altered pictures are compared: in one the lesion is filled, in the other the clean place. The two places must not
+show which of them held the lesion. Each separate part of a lesion therefore gets
 
-The parts of a lesion get their places one by one. A part whose mirrored place is not clean gets the most similar place
-among all shifts of its shape and of its mirror image. A part that ends at the outline of the lungs gets no such place,
-because the course of the outline would tell the lesion's place from the clean place.
+1. the mirrored place in the other lung, if it is clean. This is fair, because mirroring works in both directions: a
+   lesion at the mirrored place would have this part's place as its clean place.
+2. otherwise, the place in the lungs with the most similar surroundings. This is less fair, because most similar places
+   lie at parts of the chest wall where lesions are rare. A part that ends at the outline of the lungs gets no such
+   place, because the course of the outline would show which place held the lesion.
 """
 
 from __future__ import annotations

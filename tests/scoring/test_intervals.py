@@ -207,7 +207,7 @@ def test_the_interval_of_a_difference_agrees_with_its_p_value() -> None:
     ]
     names = ["difference", "difference_low", "difference_high", "p"]
     frame = pl.DataFrame([row for row, _ in rows], schema=dict.fromkeys(names, pl.Float64), orient="row")
-    found = frame.with_columns(significance.agreeing()).select(names[1:3]).rows()
+    found = frame.with_columns(significance.intervals_agreeing_with_p()).select(names[1:3]).rows()
     assert found == [ends for _, ends in rows]
 
 

@@ -219,4 +219,4 @@ def test_answers_that_exclude_no_tested_depth_tell_no_threshold() -> None:
     """Eight answers, of which the deep errors are called right as often as the shallow ones."""
     depth = np.array([np.nan] * 4 + [10.0, 20.0, 40.0, 60.0])
     found = fit({"all": task_of("yes_no", depth, np.array([1, 0, 1, 0, 1, 0, 1, 0], bool), np.arange(8))})
-    assert not found["all"].is_told
+    assert not found["all"].is_determined

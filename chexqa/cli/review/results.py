@@ -154,13 +154,13 @@ def carry(
         write_bytes(rest, "".join(f"{name}\n" for name in found.items or found.cases).encode())
     if as_json:
         left = [{"row": one.verdict.row, "reviewer": one.verdict.reviewer, "why": one.why, "case_id": one.case_id,
-                 "item_id": one.item_id} for one in found.left]  # fmt: skip
+                 "item_id": one.item_id} for one in found.not_carried]  # fmt: skip
         say_json(
             json.dumps({"carried": len(found.verdicts), "left": left, "to_judge": found.items or found.cases}, indent=2)
         )
         return
-    say(f"{out}: {plural(len(found.verdicts), 'verdict')} carried over, {len(found.left):,} not carried over")
-    reasons = Counter((one.verdict.row, one.why) for one in found.left)
+    say(f"{out}: {plural(len(found.verdicts), 'verdict')} carried over, {len(found.not_carried):,} not carried over")
+    reasons = Counter((one.verdict.row, one.why) for one in found.not_carried)
     for (row, why), count in list(reasons.items())[:_SHOWN]:
         say(f"not carried over: {row} ({plural(count, 'verdict')}): {why}")
     if len(reasons) > _SHOWN:

@@ -67,9 +67,10 @@ class FilledRow(NamedTuple):
 
 
 class SpoiltRow(NamedTuple):
-    """Row of a work tab that has a note, merged cells or struck-out words and is therefore not read.
+    """Row that is not read, because one of its cells has a note or struck-out words, or is merged with another.
 
-    ``text`` states the problem. ``row`` has the cells whose text is clear; a note's text is the comment of ``row``.
+    ``text`` states the problem and the remedy. ``row`` lacks the merged and struck-out cells. If a cell has a note, the
+    note's text stands in the column ``comment`` of ``row``, after the reviewer's own comment.
     """
 
     row: FilledRow

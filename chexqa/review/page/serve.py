@@ -113,10 +113,10 @@ class Review:
         return shown
 
     def waits_until(self, reviewer: str) -> datetime.datetime | None:
-        """Return the time from which a reader's repeated items are served.
+        """Return the end of a reader's waiting time; ``None`` if the reader is not waiting.
 
-        The waiting time begins when the reader has closed all parts without repeated items. The result is ``None``
-        before the waiting time begins, after it has ended, and for a reader without repeated items.
+        The parts with repeated items are served only after this time. The waiting time begins when the reader has
+        closed all other parts of the study.
         """
         own = [part.answers for part in self.parts().get(reviewer, [])]
         if not any(part.is_repeat for part in own):

@@ -18,11 +18,12 @@ from chexqa.review.resolve.mask_hashes import ManifestMasks
 
 
 @dataclass(frozen=True)
-class Left:
-    """Verdict that was not carried over, and the reason.
+class NotCarried:
+    """Verdict that was not carried over, and the reason (``why``).
 
-    ``case_id`` and ``item_id`` are the ids of the case and the item in the new benchmark or manifest; ``None`` if it is
-    not in it. A verdict on a mask has no item.
+    - ``case_id``: the id of the verdict's case in the new benchmark or manifest; ``None`` if the case is missing there.
+    - ``item_id``: the id of the verdict's item in the new benchmark; ``None`` if the item is missing there, and for a
+      verdict on a mask.
     """
 
     verdict: Verdict
@@ -36,29 +37,29 @@ class Carried:
     """Verdicts on the old benchmark or manifest, and what has to be judged in the new one.
 
     - ``verdicts``: the verdicts that were carried over to the new benchmark or manifest.
-    - ``left``: the verdicts that were not carried over.
+    - ``not_carried``: the verdicts that were not carried over.
     - ``fresh``: new items to judge: items of reviewed cases whose question the old benchmark does not ask.
     """
 
     verdicts: tuple[Verdict, ...]
-    left: tuple[Left, ...]
+    not_carried: tuple[NotCarried, ...]
     fresh: tuple[Item, ...] = ()
 
     @property
     def cases(self) -> tuple[str, ...]:
-        """Return the ids of the cases with an item or mask to judge: those in ``left``, then those in ``fresh``.
+        """Return the ids of the cases with an item or mask to judge: those in ``not_carried``, then those in ``fresh``.
 
-        Items and masks in ``left`` that the new benchmark or manifest does not have are not judged.
+        Items and masks in ``not_carried`` that the new benchmark or manifest does not have are not judged.
         """
-        again = [one.case_id for one in self.left if one.verdict.is_on_mask or one.item_id is not None]
+        again = [one.case_id for one in self.not_carried if one.verdict.is_on_mask or one.item_id is not None]
         return tuple(
             dict.fromkeys(name for name in [*again, *(item.case_id for item in self.fresh)] if name is not None)
         )
 
     @property
     def items(self) -> tuple[str, ...]:
-        """Return the ids of the new benchmark's items to judge: those in ``left``, then ``fresh``; empty for masks."""
-        again = [one.item_id for one in self.left if one.item_id is not None]
+        """Return the ids of the items to judge: those in ``not_carried``, then those in ``fresh``; empty for masks."""
+        again = [one.item_id for one in self.not_carried if one.item_id is not None]
         return tuple(dict.fromkeys([*again, *(item.item_id for item in self.fresh)]))
 
 
@@ -80,7 +81,7 @@ def carry(old: Path, new: Path, verdicts: Iterable[Verdict], image_root: Path | 
         found = _carry_masks(ManifestMasks(old, image_root), ManifestMasks(new, image_root), verdicts)
     kept, left = [], []
     for one in found:
-        if isinstance(one, Left):
+        if isinstance(one, NotCarried):
             left.append(one)
         else:
             kept.append(one)
@@ -118,7 +119,7 @@ class _NewItems:
         return item.item_id if item.item_id in found else found[0] if len(found) == 1 else None
 
 
-def _carry_items(old: Benchmark, new: _NewItems, verdicts: Iterable[Verdict]) -> Iterable[Verdict | Left]:
+def _carry_items(old: Benchmark, new: _NewItems, verdicts: Iterable[Verdict]) -> Iterable[Verdict | NotCarried]:
     rows = {item_row_id(item.item_id): item for item in old.items}
     for verdict in verdicts:
         item = rows.get(verdict.row)
@@ -132,7 +133,7 @@ def _carry_items(old: Benchmark, new: _NewItems, verdicts: Iterable[Verdict]) ->
         if why is not None or target is None:
             there = new.bench.item.get(target or item.item_id)
             case_id = there.case_id if there is not None else item.case_id if item.case_id in new.cases else None
-            yield Left(verdict, why or "", case_id, None if there is None else there.item_id)
+            yield NotCarried(verdict, why or "", case_id, None if there is None else there.item_id)
             continue
         seen = verdict.seen or seen_in(old, verdict, item.item_id)
         yield _moved(verdict, new.bench.hash, item_row_id(target), seen)
@@ -161,7 +162,7 @@ def _item_differs(old: Benchmark, new: _NewItems, verdict: Verdict, item: Item, 
     return "the masks behind its key changed" if new.answers[target].answer == key else "its key changed"
 
 
-def _carry_masks(old: ManifestMasks, new: ManifestMasks, verdicts: Iterable[Verdict]) -> Iterable[Verdict | Left]:
+def _carry_masks(old: ManifestMasks, new: ManifestMasks, verdicts: Iterable[Verdict]) -> Iterable[Verdict | NotCarried]:
     for verdict in verdicts:
         if not verdict.is_on_mask:
             raise InputError(
@@ -175,9 +176,9 @@ def _carry_masks(old: ManifestMasks, new: ManifestMasks, verdicts: Iterable[Verd
                 "the reviewed manifest as OLD."
             )
         if case_id not in new.places:
-            yield Left(verdict, "its case is not in the new manifest", None)
+            yield NotCarried(verdict, "its case is not in the new manifest", None)
         elif new.seen(case_id) != old.seen(case_id):
-            yield Left(verdict, "its mask, lungs or radiograph changed", case_id)
+            yield NotCarried(verdict, "its mask, lungs or radiograph changed", case_id)
         else:
             yield _moved(verdict, new.hash, verdict.row, old.seen(case_id))
 

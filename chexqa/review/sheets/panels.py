@@ -34,7 +34,7 @@ from chexqa.imaging.read import Mask, decode_png
 ANATOMY, GRID, LUNGS = "lungs, zones and regions", "outline over the grid", "outline and lungs"
 PLACES = "places"
 # Answers of models and readers to one item.
-Told = Sequence[tuple[Answerer, Turn]]
+GivenAnswers = Sequence[tuple[Answerer, Turn]]
 LEGEND = "medial blue, lateral orange, peripheral green, costophrenic angle pink, lesion cyan"
 SHORT_LEGEND = "medial blue, lateral orange, rim green, angle pink"
 # Okabe and Ito's colours, which colour-blind readers can tell apart. Later parts cover earlier ones.
@@ -72,25 +72,25 @@ def item_panel(bench: Benchmark, item: Item) -> Panel | None:
     return Panel(GRID, outlined(image, smooth_outlines(found["lesion"]), OUTLINE_RGB))
 
 
-def place_strokes(bench: Benchmark, item: Item, told: Told, with_key: bool) -> list[Stroke]:
-    """Return the lines to draw on an item's radiograph: the key's place, and the places of the answers ``told``.
+def place_strokes(bench: Benchmark, item: Item, answers: GivenAnswers, with_key: bool) -> list[Stroke]:
+    """Return the lines to draw on an item's radiograph: the key's place and the answered places.
 
-    If ``with_key`` is False, the key's place is left out. A review row may propose "nowhere" although the key is a
-    place (a proposal that is wrong on purpose), and the drawing must not show this.
+    Without ``with_key``, only the answered places are drawn. This is for a proposal that is wrong on purpose: the key's
+    place would give it away.
     """
     _, keys = bench.key("a panel of places")
     case = keys[item.case_id]
     height, width = _read(bench, item.alone_images[0].image).shape[:2]
     target = target_of(case.measures, f"the key of case '{item.case_id}'") if with_key else None
-    return strokes(item.form.name, (width, height), target, [(who, turn.place) for who, turn in told])
+    return strokes(item.form.name, (width, height), target, [(who, turn.place) for who, turn in answers])
 
 
-def place_panel(bench: Benchmark, item: Item, told: Told, with_key: bool) -> Image:
+def place_panel(bench: Benchmark, item: Item, answers: GivenAnswers, with_key: bool) -> Image:
     """Return the radiograph with the lines of :func:`place_strokes`, and with a legend if there are answers."""
-    picture = painted(_rgb(_read(bench, item.alone_images[0].image)), place_strokes(bench, item, told, with_key))
+    picture = painted(_rgb(_read(bench, item.alone_images[0].image)), place_strokes(bench, item, answers, with_key))
     key = [(KEY_RGB, KEY)] if with_key else []
-    answers = [(who.rgb, f"{who.letter}  {legend_text(who, turn)}") for who, turn in told]
-    return with_legend(picture, [*key, *answers]) if told else picture
+    lines = [(who.rgb, f"{who.letter}  {legend_text(who, turn)}") for who, turn in answers]
+    return with_legend(picture, [*key, *lines]) if answers else picture
 
 
 def ruled_picture(image: Image) -> Image:

@@ -30,7 +30,7 @@ from chexqa.review.sheets.panels import (
     LEGEND,
     PLACES,
     SHORT_LEGEND,
-    Told,
+    GivenAnswers,
     has_panel,
     item_panel,
     place_panel,
@@ -102,7 +102,7 @@ class Questions:
     bench: Benchmark
     wrong: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     sources: Mapping[str, Case] = field(default_factory=dict)
-    told: Mapping[str, Told] = field(default_factory=dict)
+    told: Mapping[str, GivenAnswers] = field(default_factory=dict)
     dropped: Set[str] = frozenset()
     # False if rows without a proposal are answered by options alone, as in an adjudication.
     takes_places: ClassVar[bool] = True

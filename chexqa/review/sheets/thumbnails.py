@@ -61,9 +61,10 @@ def fitted(pixels: Pixels, room: tuple[int, int]) -> Pixels:
 
 
 def compose(row_id: str, thumbs: Sequence[Thumb], box: tuple[int, int]) -> tuple[bytes, tuple[int, int]]:
-    """Return a JPEG and its ``(width, height)``; it shows the row's id and, under it, the pictures (four in two rows).
+    """Draw a row's id and, under it, the row's pictures; return the JPEG and its ``(width, height)`` in pixels.
 
-    The JPEG fits into ``box``, unless the id needs more than one line.
+    Up to three pictures stand side by side; more pictures stand in two rows. The JPEG fits into ``box`` (width, height)
+    unless the id needs more than one line.
     """
     room = room_for(len(thumbs), any(thumb.label for thumb in thumbs), box)
     images = [Image.fromarray(fitted(thumb.pixels, room)) for thumb in thumbs]

@@ -1,4 +1,4 @@
-"""Writer of a reader study as a run (a folder of answers); readers and their majority are then graded like models.
+"""Answers of a reader study, written as a run, so that readers and their majority are graded like models.
 
 The run records the assigned cases and is graded on them only. The protocol is ``end_to_end``: a reader answers a case's
 stages in order, tab by tab, and gets no corrections. A reader's tab and a model's question reveal the same about the
