@@ -184,10 +184,10 @@ def _nested(first: list[Floats], second: list[Floats], asked: int, chance: float
 
 
 def few_lost(items: int, whole: bool = False) -> FewDiffer:
-    """Return a function that simulates two models; the second has a few answers wrong that the first has right.
+    """Return a function that simulates a model, and a second one that answers the same except for a few more errors.
 
-    Each patient has ``items`` answers. The first model has each answer right with probability 1/2. All other answers
-    of the two models are the same. With ``whole``, a model has all answers of a patient right, or all wrong.
+    Each patient has ``items`` answers. The first model has each of them right with probability 1/2. With ``whole``, a
+    model has all answers of a patient right, or all wrong.
     """
 
     def draw(random: np.random.Generator, draws: int, patients: int, few: float) -> tuple[Estimates, float]:
@@ -204,8 +204,9 @@ def few_lost_in_one_finding(random: np.random.Generator, draws: int, patients: i
                             ) -> tuple[Estimates, float]:  # fmt: skip
     """Simulate two models whose answers differ only on the smallest of seven findings.
 
-    There, the second model has ``few`` more wrong answers on average, one for each of these patients. The smallest
-    finding has 1/31 of all patients, but at least ten; each of the other six has a sixth of the remaining patients.
+    Each patient has one finding and one answer. On the smallest finding, the second model has ``few`` more errors than
+    the first on average. This finding has 1/31 of all patients, but at least ten; each of the other six findings has a
+    sixth of the remaining patients.
     """
     small = max(10, patients // 31)
     sizes = [small, *[(patients - small) // 6] * 6]

@@ -13,9 +13,9 @@ alone, several per second:
 outlines get lungs in the same way as in `benchmarks/real_shapes`. `--plans` is the number of items made from each real
 outline.
 
-`judge` trains the forest on TRAIN and tests it on TEST; the forest gets the audit's measures of the four outlines. It
-never answers an item on a radiograph that it was trained on: the phantoms in TEST have another seed, and items on the
-same real radiograph are left out of the training. `judge` prints the share of right answers with a 95 % interval
+`judge` trains the forest on TRAIN and tests it on TEST; the forest gets the audit's measures of the four outlines. The
+forest never answers an item on a radiograph that it was trained on: the phantoms in TEST have another seed, and items
+on the same real radiograph are left out of the training. `judge` prints the share of right answers with a 95 % interval
 (bootstrap over radiographs).
 """
 

@@ -335,7 +335,7 @@ class PlacesEvidence(_RegionEvidence):
 
 @dataclass(frozen=True, kw_only=True)
 class LungEvidence(_PartsEvidence):
-    """Evidence of severity in one lung (``side``). Covered shares and pixels are those of both lungs, keyed by side."""
+    """Evidence of severity in one lung (``side``): the covered share and pixels of this lung, and of the other lung."""
 
     side: str
     lung_share: Mapping[str, float]

@@ -139,7 +139,7 @@ def from_flat(
 
     - ``labels`` is empty: one file for each finding or structure, such as ``a_effusion.png`` and ``a_heart.png``. The
       two folders can be the same.
-    - ``labels`` maps grey values to findings and structures: one label map, ``a.png``. The two folders differ.
+    - ``labels`` maps grey values to findings and structures: one label map, ``a.png``. The two folders must differ.
     """
     own = images.samefile(masks)
     names = {path.stem: path.name for path in sorted(images.iterdir()) if path.suffix.lower() in PICTURES}

@@ -28,9 +28,9 @@ _READ = (
 
 
 def answers_with_confidence(study: ScoredSample) -> pl.DataFrame:
-    """Return a table of answers with their confidence; an answer has a row for each source that its run recorded.
+    """Return a table of answers with their confidence; an answer has a row for each source of confidence in its run.
 
-    - ``model, protocol, level, item_id, correct``: the answer. For ``repeats``, an item's most frequent answer.
+    - ``model, protocol, level, item_id, correct``: the answer; in rows of ``repeats``, an item's most frequent answer.
     - ``cluster``: the index of the patient.
     - ``estimate``: the source of the confidence: ``stated``, ``repeats`` or ``logprob``.
     - ``confidence``: from 0 to 1; null if the reply states none, or the server returned no probability.

@@ -154,12 +154,12 @@ class Subject:
 
 
 class Verdict(NamedTuple):
-    """The answer of one reader's mask to an item that was made from the other reader's mask.
+    """Result for one item that was made from one reader's mask and answered from the other reader's mask.
 
     - ``back``: False if an item of the benchmark was answered from the second reader's mask; True if an item made from
       the second reader's mask was answered from the benchmark's mask.
-    - ``right``: True if the answer is right; None for a tie: two of the item's four pictures fit the answering mask
-      about equally well.
+    - ``right``: True if the answer is right; None for a tie, in which two of the four pictures that the item offers fit
+      the answering mask about equally well.
     - ``own``: the benchmark's own key for this kind and case.
     """
 
@@ -244,10 +244,10 @@ class _Maker:
         self, case: Subject, key_mask: Mask, answering: Mask, has_boxes: bool, own: Mapping[str, Answer],
         of_benchmark: bool,
     ) -> Verdicts:  # fmt: skip
-        """Make items from ``key_mask``, answer them from the mask ``answering``, and return whether this is right.
+        """Make items from ``key_mask``, answer them from the mask ``answering``, and return which answers are right.
 
-        The result has True or False for each kind of question, or None for a tie: two of the item's four pictures fit
-        ``answering`` about equally well.
+        The result has True (right), False (wrong) or None (a tie) for each kind of question. In a tie, two of the four
+        pictures that an item offers fit ``answering`` about equally well.
 
         - ``has_boxes``: True if the second reader gave boxes; then only the item on the grid is made.
         - ``own``: the benchmark's keys of the case, keyed by kind. Other kinds are left out of the result.

@@ -24,7 +24,7 @@ class Step(NamedTuple):
     """A step of the flow, in lines of text.
 
     - ``lines``: the cases that remain at this step.
-    - ``left_out``: the cases that the previous step has and this step has not, with the reasons.
+    - ``left_out``: the cases of the previous step that were left out, with the reasons.
     """
 
     lines: tuple[str, ...]

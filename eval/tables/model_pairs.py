@@ -196,12 +196,12 @@ _SIZES: dict[str, Any] = {
 
 
 def compare_models(study: ScoredSample) -> Comparison:
-    """Return the tests of all differences between models, in four tables.
+    """Compare every two models, and the medical with the general models, on every score; return four tables.
 
     - ``pairs``: ``protocol, score, model_a, model_b, difference`` (a minus b), ``p, p_holm, family, differ`` (True if
       ``p_holm`` is below 0.05), ``margin, p_alike, p_alike_holm, verdict`` (:func:`verdict`). ``family`` is
       ``confirmatory`` (the main family), ``readers`` or ``exploratory``. p-values are corrected within each of the
-      first two. Exploratory tests are not corrected: their ``p_holm, p_alike_holm, differ, verdict`` are null.
+      first two families. In exploratory rows, ``p_holm, p_alike_holm, differ`` and ``verdict`` are null.
     - ``groups``: ``protocol, score, place`` (rank), ``model, value, letters``. Models that share a letter do not
       differ significantly; a score that has only exploratory tests has no letters.
     - ``contrast``: ``protocol, score, medical, general`` (numbers of models), ``difference`` (mean of the medical

@@ -129,14 +129,12 @@ class NullScore(NamedTuple):
 
     @classmethod
     def of(cls, contests: Iterable[HypergeometricTrial], answers: int, right: int) -> NullScore:
-        """Return the distribution by chance of a score with ``right`` right answers among ``answers`` answers.
+        """Return the distribution by chance for a score with ``right`` right answers among ``answers`` answers.
 
-        ``answers`` tells what counts as an answer:
-
-        - ``answers`` is the number of picks: only the picks are answers, and each hit is one right answer.
-        - ``answers`` is the number of candidates: each candidate is answered, a picked one with yes and another one
-          with no. A further hit then adds two right answers: one more right candidate gets yes, and one more wrong
-          candidate gets no.
+        - If ``answers`` is the number of picks, only the picks are answers, and each hit is one right answer.
+        - If ``answers`` is the number of candidates, each candidate is answered: yes if it is picked, otherwise no.
+          One more hit then adds two right answers: a right candidate gets yes instead of no, and a wrong candidate
+          gets no instead of yes.
         """
         rows = list(contests)
         hits, each = sum(row.hits for row in rows), 1 if answers == sum(row.picked for row in rows) else 2

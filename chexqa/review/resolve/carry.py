@@ -38,7 +38,7 @@ class Carried:
 
     - ``verdicts``: the verdicts that were carried over to the new benchmark or manifest.
     - ``not_carried``: the verdicts that were not carried over.
-    - ``fresh``: new items to judge: items of reviewed cases whose question the old benchmark does not ask.
+    - ``fresh``: the items of the new benchmark, on reviewed cases, that the old benchmark does not ask.
     """
 
     verdicts: tuple[Verdict, ...]

@@ -96,7 +96,7 @@ def majority(item: Item, answers: Sequence[tuple[int, ...] | None]) -> tuple[int
 
     ``answers`` has an entry for each reader; readers who cannot tell (``None``) do not count.
 
-    - A question with one right option: the most frequent answer. If two answers are equally frequent, the majority is
+    - A question with one right option: the most frequent answer. If two answers are the most frequent, the majority is
       undecided.
     - A question with several right options: every option that more than half of the readers chose, or the last option
       ("none of these") if there is no such option. If exactly half of the readers chose an option, the majority is
