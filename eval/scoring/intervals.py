@@ -90,12 +90,12 @@ class Makeup:
     - ``best``: the largest possible score; NaN if it is not known.
     - ``scale``: the distance from ``best`` to the smallest possible score.
     - ``variance``: the variance of the score over clusters.
-    - ``least``: used instead of ``variance`` if it is larger; NaN for a score without Wilson's interval.
+    - ``least``: the value to use if ``variance`` is smaller than this value; NaN for a score without Wilson's interval.
     - ``rarer``: the number of right or of wrong answers, whichever is smaller; summed over the score's shares.
     - ``alike``: the largest possible variance of the score, divided by p (1 - p); p is the share of right answers. The
       variance is largest if each cluster's answers are all right or all wrong. Shares count as independent.
-    - ``alike_squares``: the sum of a² / f over the score's shares; a is the share's contribution to ``alike``, f are
-      its degrees of freedom.
+    - ``alike_squares``: the sum of a² / f over the score's shares, where a is a share's contribution to ``alike`` and f
+      the number of degrees of freedom of this share.
     """
 
     best: Floats
