@@ -18,10 +18,10 @@ import numpy as np
 
 from chexqa.contract import cases
 from chexqa.files.errors import InputError
-from chexqa.files.jsonio import is_file, is_folder
+from chexqa.files.jsonio import is_file
 from chexqa.imaging import masks
 from chexqa.imaging.read import MAX_PIXELS, Mask
-from chexqa.sources.case_records import NO_MASKS, PICTURES, Outcome, Places, Tally
+from chexqa.sources.case_records import NO_MASKS, PICTURES, Outcome, Places, Tally, folder_named
 from chexqa.sources.tables import Table
 
 Structures = dict[str, Any]
@@ -164,18 +164,18 @@ class _Folders:
         self._root, self._places = root, places
 
     def __call__(self, name: str) -> Structures | None:
-        folder = self._root / name
-        if not is_folder(folder):
+        folder = folder_named(self._root, name)
+        if folder is None:
             return None
         found: Structures = {}
-        for path in sorted(folder.iterdir()):
+        for path in sorted((self._root / folder).iterdir()):
             structure = path.stem.replace(" ", "_").lower()
             if structure not in cases.STRUCTURES:
                 continue  # masks of findings, or of structures that only CXAS has
             if path.suffix.lower() in NO_MASKS:
                 raise InputError(f"{path}: a mask must be a PNG; save it as one.")
             if path.suffix.lower() == ".png":
-                found[structure] = self._places.relative(self._root, f"{name}/{path.name}")
+                found[structure] = self._places.relative(self._root, f"{folder}/{path.name}")
         return {name: found[name] for name in cases.STRUCTURES if name in found}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +18,8 @@ from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, is_file
 from chexqa.files.opening import open_binary
 from chexqa.imaging import masks
-from chexqa.imaging.dicom import SUFFIXES
 from chexqa.sources.anatomy import Anatomy, Options, bare, tails
-from chexqa.sources.case_records import Outcome, Places, Tally, Terms, record, spacing_of
+from chexqa.sources.case_records import PICTURES, Outcome, Places, Tally, Terms, composed, record, spacing_of
 from chexqa.sources.tables import Table
 
 # Names that public data sets use for chexqa's findings and structures.
@@ -27,6 +28,9 @@ KNOWN = {
     "pulmonary_fibrosis": "fibrosis", "airspace_opacity": "opacity", "lung_lesion": "lung_lesion",
 }  # fmt: skip
 NONE = ("no_finding", "normal")
+# Names that tools give to the pictures they export, with the original name as the first group (and its suffix as the
+# second): Label Studio's "0a1b2c3d-x.png" and Roboflow's "x_png.rf.0a1b….jpg".
+_RENAMED = (re.compile(r"[0-9a-f]{8}-(.+)"), re.compile(r"(.+)_(png|jpg|jpeg)\.rf\.[0-9A-Za-z]+\.\w+"))
 
 
 class Annotation(NamedTuple):
@@ -163,18 +167,19 @@ def _records(
     pool = sorted({name for by_name in shapes.values() for name in by_name if name in FINDINGS})
     without: dict[str, set[str]] = {}
     for name, finding in absent.named():
-        image = next((image for image in seen if name in (image, bare(image))), name)
+        image = next((image for image in seen if composed(name) in (composed(image), composed(bare(image)))), name)
         without.setdefault(image, set()).update([finding] if finding else pool)
         seen += [image] * (image not in seen)
+    uses = Counter(path for image in seen if (path := files.first(image)) is not None)
     for image in seen:
         by_name = shapes.get(image, {})
         if absent.unmasked and not any(name in FINDINGS for name in by_name):
             without.setdefault(image, set()).update(pool)
-        path = files.find(image)
-        if path is None:
-            lost.add(image)
-            continue
         try:
+            path = files.find(image, uses)
+            if path is None:
+                lost.add(image)
+                continue
             sources = {name: joined([_source(one) for one in own], own[0].where) for name, own in by_name.items()}
         except InputError as error:
             outcome.fault(error)
@@ -182,7 +187,8 @@ def _records(
         own_anatomy = {name: sources[name] for name in cases.STRUCTURES if name in sources}
         patient = next((one.patient_id for own in by_name.values() for one in own if one.patient_id), None)
         details = {
-            "anatomy": anatomy.of(*tails(image)) or own_anatomy, "patient_id": patient, **spacing_of(images / path)
+            "anatomy": anatomy.of(*dict.fromkeys([*tails(image), *tails(path)])) or own_anatomy,
+            "patient_id": patient, **spacing_of(images / path),
         }  # fmt: skip
         named = [*(name for name in sources if name in FINDINGS), *sorted(without.get(image, ()))]
         if not named:
@@ -210,21 +216,58 @@ class _Pictures:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._by_name: dict[str, str] | None = None
+        self._by_name: dict[str, list[str]] = {}
 
-    def find(self, name: str) -> str | None:
-        """Return a picture's path within the folder; None if there is no such picture."""
+    def find(self, name: str, uses: Counter[str]) -> str | None:
+        """Return a picture's path within the folder; None if there is no such picture.
+
+        ``uses`` has the number of names that lead to each path. Raises ``InputError`` if the name fits several
+        pictures, or if another name leads to the same picture.
+        """
+        found = self._fitting(name)
+        if len(found) > 1:
+            raise InputError(
+                f"{name}: {len(found)} pictures in {self._root} have this name ({found[0]}, {found[1]}); give the "
+                "pictures the paths that the annotations have."
+            )
+        if found and uses[found[0]] > 1 and found[0] != name:
+            raise InputError(
+                f"{name}: another picture of the annotations also leads to {found[0]} in {self._root}; give the "
+                "pictures the paths that the annotations have."
+            )
+        return found[0] if found else None
+
+    def first(self, name: str) -> str | None:
+        """Return the path within the folder of the first picture that a name fits, or None."""
+        return next(iter(self._fitting(name)), None)
+
+    def _fitting(self, name: str) -> list[str]:
+        """Return the pictures that a name fits: those whose paths agree with the longest end of it."""
         if ".." not in Path(name).parts and not Path(name).is_absolute() and is_file(self._root / name):
-            return name
-        if self._by_name is None:
-            self._by_name = {}
+            return [name]
+        if not self._by_name:
             for path in sorted(self._root.rglob("*")):
-                if path.suffix.lower() in (".png", ".jpg", ".jpeg", *SUFFIXES):
+                if path.suffix.lower() in PICTURES:
                     inside = path.relative_to(self._root).as_posix()
-                    self._by_name.setdefault(path.name, inside)
-                    self._by_name.setdefault(path.stem, inside)
-        plain = name.replace("\\", "/").rpartition("/")[2]
-        return self._by_name.get(plain) or self._by_name.get(bare(plain))
+                    for key in (path.name, path.stem):
+                        self._by_name.setdefault(composed(key), []).append(inside)
+        parts = composed(name).replace("\\", "/").split("/")
+        renamed = [found for form in _RENAMED if (found := form.fullmatch(parts[-1]))]
+        plain = [parts[-1], bare(parts[-1]), *(".".join(filter(None, found.groups())) for found in renamed)]
+        fits = next((found for key in plain if (found := self._by_name.get(key))), [])
+        return _nearest(fits, parts[:-1])
+
+
+def _nearest(paths: list[str], folders: list[str]) -> list[str]:
+    """Return the paths whose folders agree with the longest end of ``folders``."""
+
+    def agreed(path: str) -> int:
+        own = composed(path).split("/")[:-1]
+        pairs = zip(reversed(own), reversed(folders), strict=False)
+        return next((count for count, (one, other) in enumerate(pairs) if one != other), min(len(own), len(folders)))
+
+    most = max(map(agreed, paths), default=0)
+    return [path for path in paths if agreed(path) == most]
 
 
 def size_of(path: Path) -> tuple[int, int] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
@@ -226,18 +227,35 @@ def frame_of(mask: Path, picture: Path) -> dict[str, str]:
     return {"mask_frame": "stretched"} if height == width and not proportional((height, width), shape) else {}
 
 
+def composed(name: str) -> str:
+    """Return a file's name with each accented letter as one character.
+
+    macOS and some archives write ``ü`` as ``u`` and an accent, so that equal names would differ.
+    """
+    return unicodedata.normalize("NFC", name)
+
+
+def folder_named(root: Path, name: str) -> str | None:
+    """Return the path in ``root`` of the folder ``name``, however its accents are written; None if it is missing."""
+    if is_folder(root / name):
+        return name
+    if name.isascii():
+        return None
+    return next((path.name for path in root.iterdir() if composed(path.name) == composed(name) and path.is_dir()), None)
+
+
 def structures(places: Places, root: Path, name: str) -> tuple[dict[str, str], dict[str, str]]:
     """Return two dictionaries with the paths of masks in the folder ``root/name``: of lungs and heart, and of findings.
 
     Both dictionaries are empty if the folder is missing. Raises ``InputError`` for a file that is not a PNG, and for
     a file name that is neither a structure nor a finding.
     """
-    folder = root / name
     anatomy: dict[str, str] = {}
     lesions: dict[str, str] = {}
-    if not is_folder(folder):
+    folder = folder_named(root, name)
+    if folder is None:
         return anatomy, lesions
-    for path in sorted(folder.iterdir()):
+    for path in sorted((root / folder).iterdir()):
         structure, suffix = path.stem, path.suffix.lower()
         if is_nifti(path):
             structure, suffix = path.name[: -len(".nii.gz" if suffix == ".gz" else ".nii")], ".png"
@@ -249,7 +267,7 @@ def structures(places: Places, root: Path, name: str) -> tuple[dict[str, str], d
             known = [*cases.STRUCTURES, *findings.FINDINGS]
             raise InputError(f"{path}: '{structure}' is neither a finding nor a structure{suggest(structure, known)}.")
         group = anatomy if structure in cases.STRUCTURES else lesions
-        group[structure] = places.relative(root, f"{name}/{path.name}")
+        group[structure] = places.relative(root, f"{folder}/{path.name}")
     return {name: anatomy[name] for name in cases.STRUCTURES if name in anatomy}, lesions
 
 

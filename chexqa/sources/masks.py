@@ -27,6 +27,7 @@ from chexqa.sources.case_records import (
     Places,
     Tally,
     Terms,
+    composed,
     parse_age,
     parse_sex,
     record,
@@ -80,12 +81,13 @@ def _folder_records(
     pictures: dict[str, str] = {}
     for path in sorted(images.iterdir()):
         if path.suffix.lower() in PICTURES and not path.name.startswith("."):
-            if path.stem in pictures:
+            stem = composed(path.stem)
+            if stem in pictures:
                 raise InputError(
-                    f"{path}: differs from {pictures[path.stem]} only in the suffix, so both pictures would get the "
+                    f"{path}: differs from {pictures[stem]} only in the suffix, so both pictures would get the "
                     "same masks; rename one of the two."
                 )
-            pictures[path.stem] = path.name
+            pictures[stem] = path.name
     unmarked, lost = Tally(), Tally()
     shown: dict[str, set[str]] = {}
     free: list[str] = []
@@ -105,8 +107,8 @@ def _folder_records(
     pool = sorted(set().union(*shown.values()))
     without = {stem: {*pool} for stem in free}
     for name, finding in absent.named():
-        stem = name if name in pictures else bare(name)
-        if stem not in pictures:
+        stem = next((key for key in (composed(name), composed(bare(name))) if key in pictures), None)
+        if stem is None:
             raise InputError(f"{absent.table}: the picture '{name}' is not in {images}; correct its name.")
         without.setdefault(stem, set()).update([finding] if finding else pool)
     for stem, absent_ones in without.items():
@@ -117,11 +119,13 @@ def _folder_records(
         }
         for finding in sorted(absent_ones - shown.get(stem, set())):
             yield record(f"{stem}/{finding}", image, finding, None, terms, **details)
-    for name in sorted(folder.name for folder in masks.iterdir() if folder.is_dir() and folder.name not in pictures):
+    for name in sorted(
+        folder.name for folder in masks.iterdir() if folder.is_dir() and composed(folder.name) not in pictures
+    ):
         lost.add(name)
     maps = Tally()
     for path in sorted(masks.iterdir()) if not images.samefile(masks) else ():
-        stem = path.name.partition(".nii")[0] if is_nifti(path) else path.stem
+        stem = composed(path.name.partition(".nii")[0] if is_nifti(path) else path.stem)
         if stem in pictures and (is_nifti(path) or path.suffix.lower() == ".png"):
             maps.add(path.name)
     maps.remark(outcome.remarks, "file", "named like a label map; say with --label VALUE=NAME what its values are")
@@ -142,14 +146,14 @@ def from_flat(
     - ``labels`` maps grey values to findings and structures: one label map, ``a.png``. The two folders must differ.
     """
     own = images.samefile(masks)
-    names = {path.stem: path.name for path in sorted(images.iterdir()) if path.suffix.lower() in PICTURES}
+    names = {composed(path.stem): path.name for path in sorted(images.iterdir()) if path.suffix.lower() in PICTURES}
     known = sorted((*findings.FINDINGS, *cases.STRUCTURES), key=len, reverse=True)
     shapes: list[Annotation] = []
     drawn: set[str] = set()
     for path in sorted(masks.iterdir()):
         if path.suffix.lower() != ".png" and not is_nifti(path):
             continue
-        name = path.name.partition(".nii")[0] if is_nifti(path) else path.stem
+        name = composed(path.name.partition(".nii")[0] if is_nifti(path) else path.stem)
         if labels.given:
             if not own and name in names:
                 shapes += _of_label_map(path, names[name], images, labels)
@@ -157,7 +161,7 @@ def from_flat(
         end = next((word for word in known if name.endswith(f"_{word}")), None)
         stem = name[: -len(end) - 1] if end else ""
         if end and stem in names:
-            drawn.add(path.stem)
+            drawn.add(name)
             mask = _values(path, images / names[stem]) != 0 if is_nifti(path) else masks_module.read_mask_png(path)
             shapes.append(Annotation(names[stem], end, masks_module.to_rle(mask), str(path)))
     pictures = [name for stem, name in names.items() if not (own and stem in drawn)]
