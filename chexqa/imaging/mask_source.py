@@ -18,6 +18,8 @@ from chexqa.imaging import masks
 from chexqa.imaging.read import MAX_PIXELS, Mask, resample
 
 NIFTI = (".nii", ".nii.gz")
+# Share of the picture above which a mask that also covers the picture's four corners is taken for inverted.
+_MOST_COVERED = 0.5
 _NIFTI_HEADER, _NIFTI_EXTENSIONS, _PIXEL_BYTES = (
     352,
     65536,
@@ -57,11 +59,17 @@ def read(source: MaskSource, shape: tuple[int, int], what: str, frame: MaskFrame
 
     A file or run lengths of another size are resampled by nearest neighbour. They must have the image's proportions; if
     ``frame`` is ``stretched``, they can also be square. Polygons and boxes are in the image's pixels. Raises
-    ``InputError`` for a mask that is damaged or empty, or has other proportions.
+    ``InputError`` for a mask that is damaged, empty or inverted, or has other proportions.
     """
     mask, name = _pixels(source, shape, what, frame)
     if not mask.any():
         raise InputError(f"{name}: the mask is empty; leave out the mask, or give the right file.")
+    share = float(mask.mean())
+    if share > _MOST_COVERED and mask[[0, 0, -1, -1], [0, -1, 0, -1]].all() and not is_box(source):
+        raise InputError(
+            f"{name}: the mask covers {share:.0%} of the picture and its four corners, so it looks inverted; give a "
+            "mask that is 0 outside the structure and 1 or 255 inside."
+        )
     return mask
 
 

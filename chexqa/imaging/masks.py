@@ -18,7 +18,7 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw
 
 from chexqa.files.errors import InputError
-from chexqa.imaging.read import MAX_PIXELS, Mask, load_picture, open_picture
+from chexqa.imaging.read import MAX_PIXELS, Mask, load_picture, open_picture, without_palette
 
 # A vertex drawn over the edge may lie outside the picture by this share of its longer side.
 OUTSIDE = 0.02
@@ -34,7 +34,8 @@ _AGAIN = "encode the mask again, as pycocotools does."
 def read_mask_png(path: Path) -> Mask:
     """Read a PNG mask, ``(H, W)`` bool, with the value 0 outside and 1, 255 or (with 16 bits) 65535 inside.
 
-    The file must have one channel, or several equal channels. A file with only zeros gives a mask that is all
+    The file must have one channel, several equal channels, or a palette of colours that begins with black, as PASCAL
+    VOC's; then the index 0 is outside, and one other index is inside. A file with only zeros gives a mask that is all
     ``False``. For any other file, ``InputError`` is raised; it names the grey values, colours, transparency or format
     that were found.
     """
@@ -43,33 +44,50 @@ def read_mask_png(path: Path) -> Mask:
         raise InputError(
             f"{path}: a mask must be a PNG, but this is a {picture.format}, which blurs edges; save the mask as PNG."
         )
-    picture = load_picture(path, picture)  # size after the EXIF rotation
-    values = _mask_values(path, picture)
+    picture = load_picture(path, picture, indices=True)  # size after the EXIF rotation
+    by_index = _is_coloured(picture)
+    values = np.asarray(picture) if by_index else _mask_values(path, without_palette(picture))
     low, high = int(values.min()), int(values.max())
     if high == 0:
         return np.zeros(values.shape, np.bool_)
-    if high not in (1, 255, 65535) or (low not in (0, high)) or bool(((values != 0) & (values != high)).any()):
+    if (
+        (high not in (1, 255, 65535) and not by_index)
+        or (low not in (0, high))
+        or bool(((values != 0) & (values != high)).any())
+    ):
         found = np.unique(values)
         listed = ", ".join(str(value) for value in found[:5]) + (", …" if len(found) > 5 else "")
         raise InputError(
             f"{path}: a mask has only 0 and either 1 or 255, but this file has {len(found)} values ({listed}); apply a "
-            "threshold."
+            "threshold or, if it is a label map, read it with 'chexqa ingest masks --label'."
         )
     inside: Mask = values != 0
     return inside
 
 
 def read_label_map(path: Path) -> npt.NDArray[np.int64]:
-    """Read a label map, a PNG whose grey values are labels of structures: ``(H, W)`` int64, 0 outside all structures.
+    """Read a label map, a PNG whose grey values or palette indices are labels of structures.
 
-    Raises ``InputError`` for any other picture.
+    Returns an array ``(H, W)`` int64, 0 outside all structures. Raises ``InputError`` for any other picture.
     """
     picture, _ = open_picture(path)
     if picture.format != "PNG":
         raise InputError(f"{path}: a label map must be a PNG, but this is a {picture.format}; save it as PNG.")
-    picture = load_picture(path, picture)
+    picture = load_picture(path, picture, indices=True)
+    if picture.mode == "RGB" and picture.convert("L").convert("RGB").tobytes() != picture.tobytes():
+        raise InputError(
+            f"{path}: the label map has colours; save it with one grey value or palette index for each label, or "
+            "export the data as COCO JSON."
+        )
     values = np.asarray(picture) if picture.mode == "P" else _mask_values(path, picture)
     return values.astype(np.int64)
+
+
+def _is_coloured(picture: Image.Image) -> bool:
+    """Return True if a picture has a palette of colours that begins with black."""
+    palette = picture.getpalette("RGB") if picture.mode == "P" else None
+    colours = np.array(palette or [1, 1, 1]).reshape(-1, 3)
+    return not colours[0].any() and bool((colours != colours[:, :1]).any())
 
 
 def _mask_values(path: Path, picture: Image.Image) -> npt.NDArray[np.integer]:

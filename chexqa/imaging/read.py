@@ -293,8 +293,11 @@ def _opened(data: bytes, path: Path | str) -> tuple[Image.Image, int]:
     return picture, bits
 
 
-def load_picture(path: Path | str, picture: Image.Image) -> Image.Image:
-    """Decode a picture, replace the indices of a palette by its colours, and apply an EXIF rotation."""
+def load_picture(path: Path | str, picture: Image.Image, indices: bool = False) -> Image.Image:
+    """Decode a picture, and apply an EXIF rotation.
+
+    The indices of a palette are replaced by its colours, except with ``indices``.
+    """
     try:
         picture.load()
         picture.getexif()  # the picture keeps the tags that it has read
@@ -302,11 +305,14 @@ def load_picture(path: Path | str, picture: Image.Image) -> Image.Image:
         for name in _DETAILS:
             picture.info.pop(name, None)
         ImageOps.exif_transpose(picture, in_place=True)
-        if picture.mode == "P":
-            picture = picture.convert("RGBA" if picture.has_transparency_data else "RGB")
-        return picture
+        return picture if indices else without_palette(picture)
     except _DAMAGED as error:
         raise InputError(f"{path}: the picture is truncated or damaged ({error}); give a complete file.") from None
+
+
+def without_palette(picture: Image.Image) -> Image.Image:
+    """Return a decoded picture with the indices of a palette replaced by its colours."""
+    return picture.convert("RGBA" if picture.has_transparency_data else "RGB") if picture.mode == "P" else picture
 
 
 def _gray(picture: Image.Image) -> Gray:

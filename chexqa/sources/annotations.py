@@ -28,6 +28,10 @@ KNOWN = {
     "pulmonary_fibrosis": "fibrosis", "airspace_opacity": "opacity", "lung_lesion": "lung_lesion",
 }  # fmt: skip
 NONE = ("no_finding", "normal")
+AS_SHARES = (
+    "lies within one pixel, so its coordinates seem to be fractions of the picture's sides; multiply x by the width "
+    "and y by the height."
+)
 # Names that tools give to the pictures they export, with the original name as the first group (and its suffix as the
 # second): Label Studio's "0a1b2c3d-x.png" and Roboflow's "x_png.rf.0a1b….jpg".
 _RENAMED = (re.compile(r"[0-9a-f]{8}-(.+)"), re.compile(r"(.+)_(png|jpg|jpeg)\.rf\.[0-9A-Za-z]+\.\w+"))
@@ -254,7 +258,7 @@ class _Pictures:
         parts = composed(name).replace("\\", "/").split("/")
         renamed = [found for form in _RENAMED if (found := form.fullmatch(parts[-1]))]
         plain = [parts[-1], bare(parts[-1]), *(".".join(filter(None, found.groups())) for found in renamed)]
-        fits = next((found for key in plain if (found := self._by_name.get(key))), [])
+        fits = next((self._by_name[key] for key in plain if key in self._by_name), [])
         return _nearest(fits, parts[:-1])
 
 
@@ -277,6 +281,12 @@ def size_of(path: Path) -> tuple[int, int] | None:
             return opened.height, opened.width
     except (OSError, InputError, Image.DecompressionBombError):
         return None
+
+
+def check_box(box: list[float], where: str) -> None:
+    """Raise ``InputError`` if a box ``[x, y, width, height]`` lies within one pixel."""
+    if all(0 <= value <= 1 for value in (*box, box[0] + box[2], box[1] + box[3])):
+        raise InputError(f"{where}: its box {AS_SHARES}")
 
 
 def number(value: object, where: str) -> float:

@@ -19,7 +19,7 @@ from pathlib import Path
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import check, parse_json, read_text
 from chexqa.sources.anatomy import Options
-from chexqa.sources.annotations import Absent, Annotation, Labels, from_annotations, number, size_of
+from chexqa.sources.annotations import Absent, Annotation, Labels, check_box, from_annotations, number, size_of
 from chexqa.sources.case_records import Outcome, Terms
 from chexqa.sources.tables import Table
 
@@ -79,4 +79,5 @@ def _checked(box: list[float], where: str) -> list[float]:
             f"{where}: the box {[round(value, 2) for value in box]} is empty: its width or height is 0 or negative; "
             "correct it."
         )
+    check_box(box, where)
     return [round(value, 3) for value in box]

@@ -11,12 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, check, parse_json, read_text
+from chexqa.imaging import masks
 from chexqa.imaging.read import MAX_PIXELS
 from chexqa.sources.anatomy import Options
-from chexqa.sources.annotations import Absent, Annotation, Labels, from_annotations, size_of
+from chexqa.sources.annotations import AS_SHARES, Absent, Annotation, Labels, check_box, from_annotations, size_of
 from chexqa.sources.case_records import Outcome, Terms
+
+# Least IoU of the box around an annotation's run lengths and its "bbox".
+_LEAST_OVERLAP = 0.5
 
 
 def ingest(
@@ -61,6 +67,7 @@ def _shapes(
             missing = f"image {image}" if image not in pictures else f"category {category}"
             raise InputError(f"{where}: refers to {missing}, which the file does not list; export the file again.")
         about, source = pictures[image], _source(entry, where)
+        _check_box(entry, about, source, where)
         name = about["file_name"]
         if "polygons" in source and name not in checked:
             checked.add(name)
@@ -76,6 +83,38 @@ def _check_size(about: Record, path: Path, where: str) -> None:
             f"{where}: its polygons are for {said[1]} x {said[0]} px, but {path.name} has {size[1]} x "
             f"{size[0]} px; give the pictures that the polygons were drawn on."
         )
+
+
+def _check_box(entry: Record, about: Record, source: Record, where: str) -> None:
+    """Raise ``InputError`` if run lengths and ``bbox`` of an annotation do not overlap by half.
+
+    Then the runs follow the rows instead of the columns, or belong to another picture. Run lengths can have another
+    size than the picture; a ``bbox`` is in pixels of either.
+    """
+    box = entry.get("bbox")
+    if "counts" not in source or not box or min(box[2:]) <= 0:
+        return
+    inside = masks.from_rle(source, where)
+    columns, rows = np.flatnonzero(inside.any(axis=0)), np.flatnonzero(inside.any(axis=1))
+    if not len(rows):
+        return  # an empty mask is an error of its own
+    left, top, right, bottom = (int(edge) for edge in (columns[0], rows[0], columns[-1] + 1, rows[-1] + 1))
+    scale = (about.get("width") or inside.shape[1]) / inside.shape[1]
+    found = [left, top, right - left, bottom - top]
+    if max(_overlap(found, box), _overlap([scale * value for value in found], box)) < _LEAST_OVERLAP:
+        raise InputError(
+            f"{where}: its run lengths lie in the box {found}, but its 'bbox' is {box}; write run lengths down the "
+            "columns, as pycocotools does, and a 'bbox' as [x, y, width, height], or leave out 'bbox'."
+        )
+
+
+def _overlap(one: list[float], other: list[float]) -> float:
+    """Return the IoU of two boxes ``[x, y, width, height]``."""
+    sides = [
+        min(one[axis] + one[axis + 2], other[axis] + other[axis + 2]) - max(one[axis], other[axis]) for axis in (0, 1)
+    ]
+    shared = max(0.0, sides[0]) * max(0.0, sides[1])
+    return shared / (one[2] * one[3] + other[2] * other[3] - shared)
 
 
 def _source(entry: Record, where: str) -> Record:
@@ -94,7 +133,10 @@ def _source(entry: Record, where: str) -> Record:
         polygons = shape if isinstance(shape[0], list) else [shape]
         if any(len(polygon) % 2 for polygon in polygons):
             raise InputError(f"{where}: a polygon has an odd number of values; it needs pairs of x, y.")
+        if all(0 <= value <= 1 for polygon in polygons for value in polygon):
+            raise InputError(f"{where}: its outline {AS_SHARES}")
         return {"polygons": [[list(pair) for pair in zip(one[::2], one[1::2], strict=True)] for one in polygons]}
     if not box:
         raise InputError(f"{where}: has neither a 'segmentation' nor a 'bbox'; add one of them.")
+    check_box(box, where)
     return {"box": box}

@@ -107,8 +107,8 @@ def _folder_records(
     pool = sorted(set().union(*shown.values()))
     without = {stem: {*pool} for stem in free}
     for name, finding in absent.named():
-        stem = next((key for key in (composed(name), composed(bare(name))) if key in pictures), None)
-        if stem is None:
+        stem = composed(name) if composed(name) in pictures else composed(bare(name))
+        if stem not in pictures:
             raise InputError(f"{absent.table}: the picture '{name}' is not in {images}; correct its name.")
         without.setdefault(stem, set()).update([finding] if finding else pool)
     for stem, absent_ones in without.items():

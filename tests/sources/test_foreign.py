@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 from chexqa.contract import cases
+from chexqa.imaging import masks
 
 Cli = Callable[..., tuple[int, str, str]]
 TALL, WIDE = 120, 160
@@ -114,3 +115,62 @@ def test_accents_may_be_written_in_two_ways(images: Path, tmp_path: Path, cli: C
     (made,) = loaded(tmp_path / "m.jsonl")
     assert np.array_equal(made.source_mask, FLUID)
     assert "right_lung" in made.source_anatomy
+
+
+def along_rows(mask: np.ndarray) -> dict[str, Any]:
+    """Run lengths along the rows: an error that tools of one's own make."""
+    return {"size": [TALL, WIDE], "counts": masks.to_rle(np.ascontiguousarray(mask.T))["counts"]}
+
+
+SHARES = [[x / (TALL if place % 2 else WIDE) for place, x in enumerate(SQUARE[0])]]
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        ({"segmentation": along_rows(FLUID)}, "annotation 0: its run lengths lie in the box"),
+        ({"segmentation": SHARES}, "annotation 0: its outline lies within one pixel"),
+        ({"segmentation": [], "bbox": [0.1, 0.2, 0.3, 0.4]}, "annotation 0: its box lies within one pixel"),
+    ],
+)
+def test_a_shape_that_cannot_be_right_is_refused(
+    images: Path, tmp_path: Path, cli: Cli, shape: dict[str, Any], words: str
+) -> None:
+    file = coco(tmp_path / "c.json", ["a.png"], **shape)
+    code, _, err = cli("ingest", "coco", file, "--images", images, "-o", tmp_path / "m.jsonl")
+    assert code == 2
+    assert words in " ".join(err.split())
+
+
+@pytest.mark.parametrize("box", [BOX, [value / 2 for value in BOX]])
+def test_run_lengths_of_another_size_agree_with_a_bbox_of_either_size(
+    images: Path, tmp_path: Path, cli: Cli, box: list[float]
+) -> None:
+    file = coco(tmp_path / "c.json", ["a.png"], segmentation=masks.to_rle(FLUID[::2, ::2].copy()), bbox=box)
+    code, _, err = cli("ingest", "coco", file, "--images", images, "-o", tmp_path / "m.jsonl")
+    assert code == 0, err
+
+
+def test_an_inverted_mask_is_refused(images: Path, tmp_path: Path, cli: Cli) -> None:
+    png(tmp_path / "masks/a/effusion.png", ~FLUID)
+    code, _, err = cli("ingest", "masks", "--images", images, "--masks", tmp_path / "masks", "-o", tmp_path / "m.jsonl")
+    assert code == 0, err
+    code, _, err = cli("validate", tmp_path / "m.jsonl")
+    assert code == 2
+    assert "effusion.png: the mask covers 91% of the picture and its four corners, so it looks inverted" in err
+
+
+def test_the_indices_of_a_colour_palette_are_labels(images: Path, tmp_path: Path, cli: Cli) -> None:
+    labels = Image.fromarray(FLUID.astype(np.uint8) * 3 + np.eye(TALL, WIDE, dtype=np.uint8)).convert("P")
+    labels.putpalette([0, 0, 0, 128, 0, 0, 0, 128, 0, 128, 128, 0, 0, 0, 128])
+    (tmp_path / "maps").mkdir()
+    labels.save(tmp_path / "maps/a.png")
+    one = Image.fromarray(FLUID.astype(np.uint8) * 3).convert("P")
+    one.putpalette(labels.getpalette() or [])
+    (tmp_path / "masks/a").mkdir(parents=True)
+    one.save(tmp_path / "masks/a/effusion.png")
+    for folder, more in (("maps", ("--label", "3=effusion", "--label", "4=effusion")), ("masks", ())):
+        out = tmp_path / f"{folder}.jsonl"
+        code, _, err = cli("ingest", "masks", "--images", images, "--masks", tmp_path / folder, *more, "-o", out)
+        assert code == 0, err
+        assert np.array_equal(loaded(out)[0].source_mask, FLUID)
