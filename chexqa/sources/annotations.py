@@ -19,7 +19,17 @@ from chexqa.files.jsonio import Record, is_file
 from chexqa.files.opening import open_binary
 from chexqa.imaging import masks
 from chexqa.sources.anatomy import Anatomy, Options, bare, tails
-from chexqa.sources.case_records import PICTURES, Outcome, Places, Tally, Terms, composed, record, spacing_of
+from chexqa.sources.case_records import (
+    PICTURES,
+    Outcome,
+    Places,
+    Tally,
+    Terms,
+    composed,
+    record,
+    remark_unread,
+    spacing_of,
+)
 from chexqa.sources.tables import Table
 
 # Names that public data sets use for chexqa's findings and structures.
@@ -28,6 +38,24 @@ KNOWN = {
     "pulmonary_fibrosis": "fibrosis", "airspace_opacity": "opacity", "lung_lesion": "lung_lesion",
 }  # fmt: skip
 NONE = ("no_finding", "normal")
+# Length of the beginning of a file that shows the root element of its XML.
+_START = 2000
+_DATUMARO = "convert the data to COCO JSON, for example with Datumaro (datum convert -f coco_instances)"
+# A line of YOLO: the class, and four or more fractions.
+_YOLO = re.compile(r"\d+( (0|1|[01]\.\d+)){4,}")
+# Ways from the formats of tools to a file that chexqa reads.
+_WAYS = {
+    "labelme's JSON": "convert the folder of these files to COCO JSON, for example with labelme2coco",
+    "Label Studio's JSON": "export polygons as 'COCO', or brush strokes as 'Brush labels to PNG' and give each PNG the "
+    "name that 'ingest masks' needs",
+    "GeoJSON": "export label images as PNG and read them with 'ingest masks --label', or convert the file to COCO JSON",
+    "Supervisely's JSON": "export the project as COCO, or as masks",
+    "VIA's JSON": "export the annotations in VIA as 'COCO format'",
+    "Datumaro's JSON": _DATUMARO,
+    "CVAT's XML": "export the task in CVAT as 'COCO 1.0'",
+    "PASCAL VOC's XML": _DATUMARO,
+    "a YOLO file": "convert the data to COCO JSON, with x times the picture's width and y times its height",
+}
 AS_SHARES = (
     "lies within one pixel, so its coordinates seem to be fractions of the picture's sides; multiply x by the width "
     "and y by the height."
@@ -142,15 +170,17 @@ def joined(sources: list[dict[str, Any]], where: str) -> dict[str, Any]:
 
 def from_annotations(
     annotations: Iterable[Annotation], pictures: Iterable[str], images: Path, manifest: Path, terms: Terms,
-    anatomy: Options, labels: Labels, absent: Absent, layout: str = "",
+    anatomy: Options, labels: Labels, absent: Absent, layout: str = "", masks_folder: Path | None = None,
 ) -> Outcome:  # fmt: skip
     """Write a manifest with one case for each finding of each picture.
 
     ``pictures`` has the names of all annotated pictures. A name is a path below the folder ``images``, or only a file
-    name, with or without suffix. ``layout`` is as in :class:`Outcome`.
+    name, with or without suffix. ``layout`` is as in :class:`Outcome`. Files in ``images`` and ``masks_folder`` that
+    look like pictures or masks but are not read are named in the remarks.
     """
     places = Places(manifest, [images, *anatomy.folders])
     outcome = Outcome(image_root=places.image_root, layout=layout)
+    remark_unread(images, masks_folder, outcome)
     found = Anatomy(anatomy, places, outcome)
     outcome.write(manifest, _records(annotations, pictures, images, places, terms, found, labels, absent, outcome))
     return outcome
@@ -281,6 +311,32 @@ def size_of(path: Path) -> tuple[int, int] | None:
             return opened.height, opened.width
     except (OSError, InputError, Image.DecompressionBombError):
         return None
+
+
+def refuse_foreign(file: Path, text: str, data: object) -> None:
+    """Raise ``InputError`` for the annotation file of a tool whose own format chexqa does not read.
+
+    ``text`` is the file's text, and ``data`` its JSON value, or None. The error names the tool, and the way from there
+    to a file that chexqa reads.
+    """
+    first = data[0] if isinstance(data, list) and data else data
+    keys = {*first} if isinstance(first, dict) else set()
+    inner = next((value for value in first.values() if isinstance(value, dict)), {}) if isinstance(first, dict) else {}
+    start = text[:_START]
+    tests = {
+        "labelme's JSON": {"shapes", "imagePath"} <= keys,
+        "Label Studio's JSON": isinstance(data, list) and bool({"annotations", "annotation_id"} & keys),
+        "GeoJSON": isinstance(first, dict) and first.get("type") in ("Feature", "FeatureCollection"),
+        "Supervisely's JSON": {"objects", "size"} <= keys,
+        "VIA's JSON": "_via_img_metadata" in keys or {"filename", "regions"} <= {*inner},
+        "Datumaro's JSON": {"items", "categories"} <= keys,
+        "CVAT's XML": "<annotations" in start,
+        "PASCAL VOC's XML": "<annotation>" in start,
+        "a YOLO file": _YOLO.match(start) is not None or "\nnames:" in start,
+    }
+    tool = next((name for name, fits in tests.items() if fits), None)
+    if tool is not None:
+        raise InputError(f"{file}: is {tool}, which chexqa does not read; {_WAYS[tool]}.")
 
 
 def check_box(box: list[float], where: str) -> None:

@@ -19,7 +19,16 @@ from pathlib import Path
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import check, parse_json, read_text
 from chexqa.sources.anatomy import Options
-from chexqa.sources.annotations import Absent, Annotation, Labels, check_box, from_annotations, number, size_of
+from chexqa.sources.annotations import (
+    Absent,
+    Annotation,
+    Labels,
+    check_box,
+    from_annotations,
+    number,
+    refuse_foreign,
+    size_of,
+)
 from chexqa.sources.case_records import Outcome, Terms
 from chexqa.sources.tables import Table
 
@@ -31,11 +40,14 @@ def ingest(
     file: Path, images: Path, manifest: Path, terms: Terms, anatomy: Options, labels: Labels, absent: Absent
 ) -> Outcome:
     """Write a manifest from a file of boxes; all boxes of one finding on one picture form one case."""
-    found = list(_padchest(file, images) if file.suffix.lower() == ".json" else _table(Table(file)))
+    found = list(_padchest(file, images) if file.suffix.lower() == ".json" else _table(file))
     return from_annotations(found, (), images, manifest, terms, anatomy, labels, absent)
 
 
-def _table(table: Table) -> Iterator[Annotation]:
+def _table(file: Path) -> Iterator[Annotation]:
+    if file.suffix.lower() in (".xml", ".txt", ".yaml", ".yml"):
+        refuse_foreign(file, read_text(file), None)
+    table = Table(file)
     columns = next((names for names in (_VINDR, _NIH) if {*names} <= {*table.columns}), None)
     if columns is None:
         raise InputError(
@@ -55,6 +67,7 @@ def _table(table: Table) -> Iterator[Annotation]:
 
 def _padchest(file: Path, images: Path) -> Iterator[Annotation]:
     data = parse_json(read_text(file), str(file))
+    refuse_foreign(file, "", data)
     check(data, "grounded_reports", str(file))
     for place, study in enumerate(data, start=1):
         where, image = f"{file}, study {place}", study["ImageID"]

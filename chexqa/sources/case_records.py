@@ -25,6 +25,9 @@ PICTURES = (".png", ".jpg", ".jpeg", *dicom.SUFFIXES)
 _MOST_FAULTS = 10
 # Suffixes of pictures other than PNG: in a folder of masks they are mistakes, so they are reported.
 NO_MASKS = (".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".npy", ".dcm")
+# Suffixes of files with pictures, masks or annotations that no reader of folders opens.
+_FOREIGN_PICTURES = (".tif", ".tiff", ".webp", ".bmp", ".gif", ".jp2", ".nrrd", ".mha")
+_FOREIGN_MASKS = (*NO_MASKS, ".nrrd", ".mha", ".mhd", ".json", ".geojson", ".xml", ".txt")
 SEXES = {"f": "F", "female": "F", "m": "M", "male": "M"}
 
 
@@ -225,6 +228,21 @@ def frame_of(mask: Path, picture: Path) -> dict[str, str]:
             return {}  # a damaged mask is reported when its pixels are read
     (height, width), shape = sizes
     return {"mask_frame": "stretched"} if height == width and not proportional((height, width), shape) else {}
+
+
+def remark_unread(images: Path, masks: Path | None, outcome: Outcome) -> None:
+    """Add remarks on the files of two folders that look like pictures, masks or annotations but are not read."""
+    pictures, shapes = Tally(), Tally()
+    for path in sorted(images.iterdir()):
+        suffix = path.suffix.lower()
+        if suffix not in PICTURES and (suffix in _FOREIGN_PICTURES or (path.is_file() and dicom.is_dicom(path))):
+            pictures.add(path.name)
+    for path in sorted(masks.iterdir()) if masks is not None else ():
+        own = images.samefile(path.parent) and path.suffix.lower() in (*PICTURES, *_FOREIGN_PICTURES)
+        if path.suffix.lower() in _FOREIGN_MASKS and not own:
+            shapes.add(path.name)
+    pictures.remark(outcome.remarks, "file", "not read: a picture is a .png, .jpg, .jpeg, .dcm or .dicom file")
+    shapes.remark(outcome.remarks, "file", "not read: masks are PNG or NIfTI files, and 'ingest coco' reads COCO JSON")
 
 
 def composed(name: str) -> str:

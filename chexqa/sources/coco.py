@@ -18,7 +18,16 @@ from chexqa.files.jsonio import Record, check, parse_json, read_text
 from chexqa.imaging import masks
 from chexqa.imaging.read import MAX_PIXELS
 from chexqa.sources.anatomy import Options
-from chexqa.sources.annotations import AS_SHARES, Absent, Annotation, Labels, check_box, from_annotations, size_of
+from chexqa.sources.annotations import (
+    AS_SHARES,
+    Absent,
+    Annotation,
+    Labels,
+    check_box,
+    from_annotations,
+    refuse_foreign,
+    size_of,
+)
 from chexqa.sources.case_records import Outcome, Terms
 
 # Least IoU of the box around an annotation's run lengths and its "bbox".
@@ -34,13 +43,24 @@ def ingest(
     of the size that the picture's entry states (``width``, ``height``). ``InputError`` is raised if a picture has
     another size.
     """
-    data = parse_json(read_text(file), str(file))
+    text = read_text(file)
+    refuse_foreign(file, text, None)
+    data = parse_json(text, str(file))
+    refuse_foreign(file, "", data)
+    _refuse_panoptic(data, file)
     check(data, "coco", str(file))
     pictures = dict(_by_id(data["images"], "image", "file_name", file))
     named = {key: entry["name"] for key, entry in _by_id(data["categories"], "category", "name", file)}
     shapes = list(_shapes(data["annotations"], pictures, named, images, file))
     names = [entry["file_name"] for entry in pictures.values()]
     return from_annotations(shapes, names, images, manifest, terms, anatomy, labels, absent)
+
+
+def _refuse_panoptic(data: object, file: Path) -> None:
+    """Raise ``InputError`` for COCO's panoptic form, whose outlines lie in pictures beside the file."""
+    entries = data.get("annotations") if isinstance(data, dict) else None
+    if isinstance(entries, list) and entries and isinstance(entries[0], dict) and "segments_info" in entries[0]:
+        raise InputError(f"{file}: is COCO's panoptic form, which has no outlines; export the instances.")
 
 
 def _by_id(entries: list[Record], noun: str, field: str, file: Path) -> Iterator[tuple[int | str, Record]]:
@@ -100,7 +120,7 @@ def _check_box(entry: Record, about: Record, source: Record, where: str) -> None
         return  # an empty mask is an error of its own
     left, top, right, bottom = (int(edge) for edge in (columns[0], rows[0], columns[-1] + 1, rows[-1] + 1))
     scale = (about.get("width") or inside.shape[1]) / inside.shape[1]
-    found = [left, top, right - left, bottom - top]
+    found: list[float] = [left, top, right - left, bottom - top]
     if max(_overlap(found, box), _overlap([scale * value for value in found], box)) < _LEAST_OVERLAP:
         raise InputError(
             f"{where}: its run lengths lie in the box {found}, but its 'bbox' is {box}; write run lengths down the "

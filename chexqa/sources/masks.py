@@ -31,6 +31,7 @@ from chexqa.sources.case_records import (
     parse_age,
     parse_sex,
     record,
+    remark_unread,
     spacing_of,
     structures,
 )
@@ -128,6 +129,7 @@ def _folder_records(
         stem = composed(path.name.partition(".nii")[0] if is_nifti(path) else path.stem)
         if stem in pictures and (is_nifti(path) or path.suffix.lower() == ".png"):
             maps.add(path.name)
+    remark_unread(images, masks, outcome)
     maps.remark(outcome.remarks, "file", "named like a label map; say with --label VALUE=NAME what its values are")
     unmarked.remark(outcome.remarks, "picture", "without a mask of a finding (left out)")
     lost.remark(outcome.remarks, "mask folder", "without a picture (left out)")
@@ -166,7 +168,7 @@ def from_flat(
             shapes.append(Annotation(names[stem], end, masks_module.to_rle(mask), str(path)))
     pictures = [name for stem, name in names.items() if not (own and stem in drawn)]
     layout = _MAPS if labels.given else _FLAT
-    return from_annotations(shapes, pictures, images, manifest, terms, anatomy, labels, absent, layout)
+    return from_annotations(shapes, pictures, images, manifest, terms, anatomy, labels, absent, layout, masks)
 
 
 def _values(path: Path, picture: Path) -> npt.NDArray[np.int64]:

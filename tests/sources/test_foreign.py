@@ -174,3 +174,56 @@ def test_the_indices_of_a_colour_palette_are_labels(images: Path, tmp_path: Path
         code, _, err = cli("ingest", "masks", "--images", images, "--masks", tmp_path / folder, *more, "-o", out)
         assert code == 0, err
         assert np.array_equal(loaded(out)[0].source_mask, FLUID)
+
+
+POINTS = [[15, 70], [59, 70], [59, 109], [15, 109]]
+FOREIGN = {
+    "labelme": (
+        "a.json",
+        {"version": "5.5.0", "shapes": [{"label": "effusion", "points": POINTS}], "imagePath": "a.png"},
+    ),
+    "Label Studio": ("a.json", [{"id": 1, "annotations": [{"result": []}], "data": {"image": "/data/upload/1/a.png"}}]),
+    "GeoJSON": ("a.geojson", {"type": "FeatureCollection", "features": []}),
+    "Supervisely": ("a.png.json", {"size": {"height": TALL, "width": WIDE}, "objects": []}),
+    "VIA": ("via.json", {"a.png123": {"filename": "a.png", "size": 123, "regions": []}}),
+    "Datumaro": ("default.json", {"info": {}, "categories": {}, "items": []}),
+    "panoptic": ("p.json", {"images": [], "categories": [], "annotations": [{"image_id": 1, "segments_info": []}]}),
+    "CVAT": ("annotations.xml", '<?xml version="1.0"?>\n<annotations><version>1.1</version></annotations>'),
+    "PASCAL VOC": ("a.xml", "<annotation><filename>a.png</filename></annotation>"),
+    "YOLO": ("a.txt", "0 0.1 0.2 0.3 0.2 0.3 0.4\n"),
+}
+
+
+@pytest.mark.parametrize("tool", FOREIGN)
+def test_the_file_of_a_tool_is_named_with_the_way_to_one_that_is_read(
+    images: Path, tmp_path: Path, cli: Cli, tool: str
+) -> None:
+    name, content = FOREIGN[tool]
+    file = tmp_path / name
+    file.write_text(content if isinstance(content, str) else json.dumps(content))
+    for command in ("coco",) if tool == "panoptic" else ("coco", "boxes"):
+        if command == "boxes" and file.suffix == ".geojson":
+            continue
+        code, _, err = cli("ingest", command, file, "--images", images, "-o", tmp_path / "m.jsonl")
+        said = " ".join(err.split())
+        assert code == 2
+        assert f"{name}: is " in said
+        assert tool in said
+        assert "export" in said or "convert" in said
+
+
+def test_files_that_are_not_read_are_named(images: Path, tmp_path: Path, cli: Cli) -> None:
+    (images / "a.png").rename(images / "a.tif")
+    (images / "IM0001").write_bytes(bytes(128) + b"DICM")
+    (tmp_path / "masks").mkdir()
+    (tmp_path / "masks/a.geojson").write_text("{}")
+    for more in ((), ("--label", "1=effusion")):
+        command = ("ingest", "masks", "--images", images, "--masks", tmp_path / "masks", *more)
+        code, _, err = cli(*command, "-o", tmp_path / "m.jsonl")
+        assert code == 2
+        assert "2 files not read: a picture is a .png, .jpg, .jpeg, .dcm or .dicom file" in " ".join(err.split())
+    (images / "a.tif").rename(images / "a.png")
+    png(tmp_path / "masks/a/effusion.png", FLUID)
+    code, _, err = cli("ingest", "masks", "--images", images, "--masks", tmp_path / "masks", "-o", tmp_path / "m.jsonl")
+    assert code == 0
+    assert "1 file not read: masks are PNG or NIfTI files, and 'ingest coco' reads COCO JSON" in " ".join(err.split())
