@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +53,7 @@ _HEADER = (
     "VOILUTSequence",
 )
 _SPACING = ("PixelSpacing", "ImagerPixelSpacing")
+_ABOUT = (*_SPACING, "ViewPosition", "PatientOrientation")
 MAX_SPACING_MM = 100
 _GRAYS, _COLOURS = ("MONOCHROME1", "MONOCHROME2"), ("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_ICT", "YBR_RCT")
 _DEFLATED = "1.2.840.10008.1.2.1.99"
@@ -66,18 +67,9 @@ _MARGIN = 2**16
 _ANOTHER = "the file is damaged, so give another copy."
 # Errors that pydicom and its decoders raise for damaged files.
 _DAMAGED = (
-    OSError,
-    ValueError,
-    TypeError,
-    AttributeError,
-    LookupError,
-    ArithmeticError,
-    NotImplementedError,
-    RuntimeError,
-    EOFError,
-    struct.error,
-    StopIteration,
-)
+    OSError, ValueError, TypeError, AttributeError, LookupError, ArithmeticError, NotImplementedError, RuntimeError,
+    EOFError, struct.error, StopIteration,
+)  # fmt: skip
 
 
 def is_dicom(path: Path) -> bool:
@@ -147,25 +139,42 @@ def _opened(path: Path, max_pixels: int, use: Callable[[Dataset, Values], Result
         raise InputError(f"{path}: a truncated or damaged DICOM file; give a complete file.") from None
 
 
-def pixel_spacing(path: Path) -> tuple[float, float] | None:
-    """Return the distance between neighbouring rows, and between neighbouring columns, in mm, from a DICOM header.
+class About(NamedTuple):
+    """Facts about a radiograph from its DICOM header; ``None`` or False if the header does not state a fact.
 
-    Pixel Spacing (at the patient, or calibrated) takes precedence over Imager Pixel Spacing (at the detector). Returns
-    None if the header has neither, or if the file cannot be read (:func:`read` raises an error for such a file).
+    - ``spacing``: the distances between neighbouring rows and columns, in mm: Pixel Spacing (at the patient, or
+      calibrated), otherwise Imager Pixel Spacing (at the detector).
+    - ``view``: View Position, such as PA or LL.
+    - ``mirrored``: by Patient Orientation, the patient's left is on the left of the picture.
     """
+
+    spacing: tuple[float, float] | None = None
+    view: str | None = None
+    mirrored: bool = False
+
+
+def about(path: Path) -> About:
+    """Return the facts in a DICOM header; none if the file cannot be read (:func:`read` raises an error for it)."""
     try:
         import pydicom
         from pydicom.errors import BytesLengthException, InvalidDicomError
     except ImportError:
-        return None
+        return About()
     try:
         with _silence(), open_binary(path, MAX_PICTURE_BYTES) as opened:
             file = _Counted(io.FileIO(opened.fileno(), closefd=False))
             _check_syntax(path, _syntax(file))
-            header = pydicom.dcmread(_again(file), stop_before_pixels=True, specific_tags=list(_SPACING))
-            told = next((header.get(name) for name in _SPACING if header.get(name)), None)
-            row, column = (float(value) for value in told or ())
+            told = pydicom.dcmread(_again(file), stop_before_pixels=True, specific_tags=list(_ABOUT))
+            view, across = told.get("ViewPosition"), "".join(told.get("PatientOrientation") or "")
+            return About(_spacing(told), str(view)[:16] if view else None, across.startswith("R"))
     except (InputError, InvalidDicomError, BytesLengthException, *_DAMAGED):
+        return About()
+
+
+def _spacing(told: Dataset) -> tuple[float, float] | None:
+    try:
+        row, column = (float(value) for value in next(told.get(name) for name in _SPACING if told.get(name)))
+    except (TypeError, ValueError, StopIteration):
         return None
     return (row, column) if 0 < row < MAX_SPACING_MM and 0 < column < MAX_SPACING_MM else None
 

@@ -26,9 +26,9 @@ from chexqa.sources.case_records import (
     Tally,
     Terms,
     composed,
+    of_header,
     record,
     remark_unread,
-    spacing_of,
 )
 from chexqa.sources.tables import Table
 
@@ -222,7 +222,7 @@ def _records(
         patient = next((one.patient_id for own in by_name.values() for one in own if one.patient_id), None)
         details = {
             "anatomy": anatomy.of(*dict.fromkeys([*tails(image), *tails(path)])) or own_anatomy,
-            "patient_id": patient, **spacing_of(images / path),
+            "patient_id": patient, **of_header(images / path, outcome),
         }  # fmt: skip
         named = [*(name for name in sources if name in FINDINGS), *sorted(without.get(image, ()))]
         if not named:

@@ -28,6 +28,10 @@ NO_MASKS = (".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".npy", "
 # Suffixes of files with pictures, masks or annotations that no reader of folders opens.
 _FOREIGN_PICTURES = (".tif", ".tiff", ".webp", ".bmp", ".gif", ".jp2", ".nrrd", ".mha")
 _FOREIGN_MASKS = (*NO_MASKS, ".nrrd", ".mha", ".mhd", ".json", ".geojson", ".xml", ".txt")
+_MIRRORED = (
+    "mirrored by the header (Patient Orientation begins with R): flip the picture and its masks, because the picture's "
+    "left is taken for the patient's right"
+)
 SEXES = {"f": "F", "female": "F", "m": "M", "male": "M"}
 
 
@@ -45,6 +49,26 @@ class Terms:
     mask_frame: str = "image"
 
 
+class Tally:
+    """Counter of one kind of event, such as a missing picture, for a remark to the user.
+
+    It also keeps the name of the first item that was counted.
+    """
+
+    def __init__(self) -> None:
+        self._count, self._first = 0, ""
+
+    def add(self, name: str) -> None:
+        """Add one to the count; ``name`` is kept if it is the first."""
+        self._first = self._first or name
+        self._count += 1
+
+    def remark(self, remarks: list[str], noun: str, what: str) -> None:
+        """Append a remark such as "3 pictures not found, the first is x.png", unless the count is 0."""
+        if self._count:
+            remarks.append(f"{plural(self._count, noun)} {what}, the first is {self._first}")
+
+
 @dataclass
 class Outcome:
     """Result of an ingest: counts, faults and remarks.
@@ -53,6 +77,7 @@ class Outcome:
     - ``layout``: the names of the expected files, for the error message if no case was found.
     - ``faults``: the first faults, each the reason why an entry was left out.
     - ``more_faults``: the number of faults that are not in ``faults``.
+    - ``mirrored``: the radiographs that are mirrored according to their headers.
     """
 
     cases: int = 0
@@ -63,6 +88,7 @@ class Outcome:
     remarks: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     more_faults: int = 0
+    mirrored: Tally = field(default_factory=Tally)
     _ids: dict[str, int] = field(default_factory=dict)
     _began: bool = False
 
@@ -87,6 +113,7 @@ class Outcome:
         """
         try:
             cases.write_manifest(manifest, self._counted(records))
+            self.mirrored.remark(self.remarks, "radiograph", _MIRRORED)
         except InputError as error:
             why = f"the first fault: {self.faults[0]}" if self.faults else "".join(self.remarks[:1])
             layout = f"chexqa looks for masks named {self.layout}" if self.layout else ""
@@ -101,26 +128,6 @@ class Outcome:
             self.present += record["present"]
             self.images.setdefault(record["image"], 1)
             yield record
-
-
-class Tally:
-    """Counter of one kind of event, such as a missing picture, for a remark to the user.
-
-    It also keeps the name of the first item that was counted.
-    """
-
-    def __init__(self) -> None:
-        self._count, self._first = 0, ""
-
-    def add(self, name: str) -> None:
-        """Add one to the count; ``name`` is kept if it is the first."""
-        self._first = self._first or name
-        self._count += 1
-
-    def remark(self, remarks: list[str], noun: str, what: str) -> None:
-        """Append a remark such as "3 pictures not found, the first is x.png", unless the count is 0."""
-        if self._count:
-            remarks.append(f"{plural(self._count, noun)} {what}, the first is {self._first}")
 
 
 class Places:
@@ -211,10 +218,18 @@ def record(
     return {**known, **details}
 
 
-def spacing_of(picture: Path) -> dict[str, list[float]]:
-    """Return ``{"pixel_spacing_mm": [rows, columns]}`` if a DICOM picture's header has it, otherwise ``{}``."""
-    found = dicom.pixel_spacing(picture) if picture.suffix.lower() in dicom.SUFFIXES else None
-    return {} if found is None else {"pixel_spacing_mm": list(found)}
+def of_header(picture: Path, outcome: Outcome) -> Record:
+    """Return the fields ``pixel_spacing_mm`` and ``view`` that a DICOM picture's header states; ``{}`` for others.
+
+    A mirrored picture is counted in the outcome.
+    """
+    if picture.suffix.lower() not in dicom.SUFFIXES:
+        return {}
+    found = dicom.about(picture)
+    if found.mirrored:
+        outcome.mirrored.add(picture.name)
+    fields = {"pixel_spacing_mm": found.spacing and list(found.spacing), "view": found.view}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def frame_of(mask: Path, picture: Path) -> dict[str, str]:

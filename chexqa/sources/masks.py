@@ -28,11 +28,11 @@ from chexqa.sources.case_records import (
     Tally,
     Terms,
     composed,
+    of_header,
     parse_age,
     parse_sex,
     record,
     remark_unread,
-    spacing_of,
     structures,
 )
 from chexqa.sources.tables import Table
@@ -102,7 +102,7 @@ def _folder_records(
             continue
         shown[stem] = {*lesions}
         image = places.relative(images, name)
-        details: Record = {"anatomy": anatomy.of(stem) or own, **spacing_of(images / name)}
+        details: Record = {"anatomy": anatomy.of(stem) or own, **of_header(images / name, outcome)}
         for finding, mask in lesions.items():
             yield record(f"{stem}/{finding}", image, finding, mask, terms, **details)
     pool = sorted(set().union(*shown.values()))
@@ -115,7 +115,7 @@ def _folder_records(
     for stem, absent_ones in without.items():
         image = places.relative(images, pictures[stem])
         details = {
-            **spacing_of(images / pictures[stem]),
+            **of_header(images / pictures[stem], outcome),
             "anatomy": anatomy.of(stem) or structures(places, masks, stem)[0],
         }
         for finding in sorted(absent_ones - shown.get(stem, set())):
@@ -213,12 +213,12 @@ def from_table(
     places = Places(manifest, [*folders, *anatomy.folders])
     outcome = Outcome(image_root=places.image_root)
     found = Anatomy(anatomy, places, outcome)
-    outcome.write(manifest, _table_records(table, folders, places, terms, found))
+    outcome.write(manifest, _table_records(table, folders, places, terms, found, outcome))
     return outcome
 
 
 def _table_records(
-    table: Path, folders: tuple[Path, Path], places: Places, terms: Terms, anatomy: Anatomy
+    table: Path, folders: tuple[Path, Path], places: Places, terms: Terms, anatomy: Anatomy, outcome: Outcome
 ) -> Iterator[Record]:
     images, masks = folders
     first: dict[str, int] = {}
@@ -253,11 +253,10 @@ def _table_records(
         image = places.relative(images, row["image"])
         details = {
             "anatomy": anatomy.of(*tails(row["image"])) or own,
-            **spacing_of(images / row["image"]),
+            **of_header(images / row["image"], outcome),
             "sex": parse_sex(row.get("sex", ""), where),
             "age": parse_age(row.get("age", ""), where),
-            **{name: row.get(name) or None for name in _DETAILS},
-            **{name: row[name] for name in ("source", "license", "access", *_ORIGIN) if row.get(name)},
+            **{name: row[name] for name in (*_DETAILS, "source", "license", "access", *_ORIGIN) if row.get(name)},
         }
         mask = places.relative(masks, row["mask"]) if row["mask"] else None
         made = record(case_id, image, finding, mask, terms, **details)

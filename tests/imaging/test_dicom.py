@@ -553,11 +553,14 @@ def test_a_folder_of_dicom_files_becomes_cases_without_the_person(
 ) -> None:
     for folder in ("images", "masks/p1"):
         (tmp_path / folder).mkdir(parents=True)
-    save(picture(WindowCenter=1500, WindowWidth=2000), "images/p1.dcm")
+    tags = {"ViewPosition": "LL", "PatientOrientation": ["R", "F"]}
+    save(picture(WindowCenter=1500, WindowWidth=2000, **tags), "images/p1.dcm")
     Image.fromarray(np.uint8((RAMP > 40) & (RAMP < 60)) * 255).save(tmp_path / "masks/p1/effusion.png")
     at = ("--images", tmp_path / "images", "--masks", tmp_path / "masks")
-    code, out, _ = cli("ingest", "masks", *at, "-o", tmp_path)
+    code, out, err = cli("ingest", "masks", *at, "-o", tmp_path)
     assert (code, "wrote 1 case" in out) == (0, True)
+    assert cases.read_manifest(tmp_path)[0].view == "LL", "such views get no questions on frontal views"
+    assert "1 radiograph mirrored by the header" in " ".join(err.split())
     assert np.array_equal(cases.load_case(cases.read_manifest(tmp_path)[0]).image, linear(RAMP * 30, 1500, 2000))
     for text in (NAME, NUMBER):
         assert text not in (tmp_path / "cases.jsonl").read_text()
@@ -575,9 +578,25 @@ def test_a_folder_of_dicom_files_becomes_cases_without_the_person(
 def test_the_distance_of_pixels_is_read_row_first(
     save: Save, tags: dict[str, Any], spacing: tuple[float, float] | None
 ) -> None:
-    assert dicom.pixel_spacing(save(picture(**tags))) == spacing
+    assert dicom.about(save(picture(**tags))).spacing == spacing
 
 
-def test_a_file_that_is_no_dicom_has_no_pixel_spacing(tmp_path: Path) -> None:
+def test_a_file_that_is_no_dicom_states_nothing(tmp_path: Path) -> None:
     (tmp_path / "x.dcm").write_bytes(b"no picture")
-    assert dicom.pixel_spacing(tmp_path / "x.dcm") is None
+    assert dicom.about(tmp_path / "x.dcm") == dicom.About()
+
+
+@pytest.mark.parametrize(
+    ("tags", "view", "mirrored"),
+    [
+        ({"ViewPosition": "LL", "PatientOrientation": ["A", "F"]}, "LL", False),
+        ({"ViewPosition": "PA", "PatientOrientation": ["R", "F"]}, "PA", True),
+        ({"ViewPosition": "", "PatientOrientation": ["L", "F"]}, None, False),
+        ({"PatientOrientation": ""}, None, False),
+    ],
+)
+def test_the_view_and_a_mirrored_picture_are_told(
+    save: Save, tags: dict[str, Any], view: str | None, mirrored: bool
+) -> None:
+    found = dicom.about(save(picture(**tags)))
+    assert (found.view, found.mirrored) == (view, mirrored)
