@@ -87,7 +87,7 @@ def reworded(conversation: Record, texts: Record, where: str, field: str) -> Rec
     """Return a copy of ``conversation`` in which each text of ``texts`` replaces the text of the same name.
 
     Raise ``InputError`` for a name that ``conversation`` lacks, and for a missing placeholder. ``where`` and ``field``
-    say where ``texts`` comes from. For example, ``en.yaml, field`` and ``prompts.reason`` give the message
+    begin the messages. For example, ``where="en.yaml, field"`` and ``field="prompts.reason"`` give
     ``en.yaml, field 'prompts.reason.answer': the placeholder {answer} is missing; add it.``
     """
     for name in texts:

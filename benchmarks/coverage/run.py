@@ -184,7 +184,7 @@ def _nested(first: list[Floats], second: list[Floats], asked: int, chance: float
 
 
 def few_lost(items: int, whole: bool = False) -> FewDiffer:
-    """Return a function that simulates a model, and a second one that answers the same except for a few more errors.
+    """Return a function that simulates two models; the second has the answers of the first, with a few more errors.
 
     Each patient has ``items`` answers. The first model has each of them right with probability 1/2. With ``whole``, a
     model has all answers of a patient right, or all wrong.
@@ -202,11 +202,11 @@ def few_lost(items: int, whole: bool = False) -> FewDiffer:
 
 def few_lost_in_one_finding(random: np.random.Generator, draws: int, patients: int, few: float
                             ) -> tuple[Estimates, float]:  # fmt: skip
-    """Simulate two models whose answers differ only on the smallest of seven findings.
+    """Simulate two models that differ only on one of seven findings; return the estimates and the true difference.
 
-    Each patient has one finding and one answer. On the smallest finding, the second model has ``few`` more errors than
-    the first on average. This finding has 1/31 of all patients, but at least ten; each of the other six findings has a
-    sixth of the remaining patients.
+    Each patient has one finding and one answer. On the finding of the fewest patients, the second model has ``few``
+    more errors than the first on average. This finding has 1/31 of all patients, but at least ten; each of the other
+    six findings has a sixth of the remaining patients.
     """
     small = max(10, patients // 31)
     sizes = [small, *[(patients - small) // 6] * 6]

@@ -59,9 +59,10 @@ def write(loaded: Benchmark, folder: Path) -> tuple[Timed, list[int]]:
 
 
 def plain_write(loaded: Benchmark, folder: Path, sizes: list[int]) -> Timed:
-    """Read the batch's pictures, write files of ``sizes`` bytes into ``folder``, and return the time of both together.
+    """Read the pictures of all items, write files of ``sizes`` bytes, and return the time of both together.
 
-    A picture is read as often as the batch contains it. The written bytes are random, and ``folder`` is removed.
+    A picture of several items is read several times. The bytes are random; ``folder``, which holds the files, is
+    removed.
     """
     folder.mkdir()
     images = [picture.image for item in loaded.items for picture in item.turn_images]

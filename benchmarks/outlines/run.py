@@ -14,9 +14,9 @@ outlines get lungs in the same way as in `benchmarks/real_shapes`. `--plans` is 
 outline.
 
 `judge` trains the forest on TRAIN and tests it on TEST; the forest gets the audit's measures of the four outlines. The
-forest never answers an item on a radiograph that it was trained on: the phantoms in TEST have another seed, and items
-on the same real radiograph are left out of the training. `judge` prints the share of right answers with a 95 % interval
-(bootstrap over radiographs).
+forest never answers an item on a radiograph that it was trained on: the phantoms in TEST have another seed, and if a
+real radiograph has items in both files, those in TRAIN are left out of the training. `judge` prints the share of right
+answers with a 95 % interval (bootstrap over radiographs).
 """
 
 from __future__ import annotations

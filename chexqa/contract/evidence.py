@@ -285,7 +285,7 @@ class ZonesEvidence(_RegionEvidence):
     involved: Sequence[str]
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
-        """Return the number of involved zones, the most covered involved regions, and the most covered other region."""
+        """Return the number of involved zones, the involved regions, and the largest region that is not involved."""
         union = self.union
         involved = sorted(self.involved, key=lambda name: -union[name])
         others = sorted((name for name in union if name not in involved and union[name]), key=lambda name: -union[name])
@@ -335,7 +335,7 @@ class PlacesEvidence(_RegionEvidence):
 
 @dataclass(frozen=True, kw_only=True)
 class LungEvidence(_PartsEvidence):
-    """Evidence of severity in one lung (``side``): the covered share and pixels of this lung, and of the other lung."""
+    """Evidence of severity in one lung (``side``): share and number of covered pixels, for this lung and the other."""
 
     side: str
     lung_share: Mapping[str, float]

@@ -143,9 +143,9 @@ def from_flat(
 
     The masks are PNG or NIfTI files. ``labels`` decides which masks belong to a picture ``a.png``:
 
-    - ``labels`` is empty: one file for each finding or structure, such as ``a_effusion.png`` and ``a_heart.png``. The
-      two folders can be the same.
-    - ``labels`` maps grey values to findings and structures: one label map, ``a.png``. The two folders must differ.
+    - ``labels`` is empty: one file for each finding or structure, such as ``a_effusion.png`` and ``a_heart.png``.
+      ``masks`` can be the same folder as ``images``.
+    - ``labels`` maps grey values to findings and structures: one label map, ``a.png``. The folders must differ.
     """
     own = images.samefile(masks)
     names = {composed(path.stem): path.name for path in sorted(images.iterdir()) if path.suffix.lower() in PICTURES}

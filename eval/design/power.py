@@ -89,7 +89,7 @@ class Resolution(NamedTuple):
 
     @property
     def shows(self) -> bool:
-        """Return True if the study can show a difference at all: ``detectable`` is known and not above ``largest``."""
+        """Return True if the difference that a test detects is known and not above the largest possible one."""
         return self.detectable is not None and self.detectable <= self.largest
 
     @property

@@ -17,7 +17,7 @@ name           items that pass
 ``level``      ``coarse``, ``fine`` or ``semantic``; ``none`` for kinds without a level
 ``stage``      ``1`` to ``4``
 ``path``       items of cases on this path, such as ``revision_free``
-``condition``  ``original``, the name of an altered picture's condition, such as ``target``, or a way of stressing an
+``condition``  one of: ``original``; the condition of an altered picture, such as ``target``; a way of stressing an
                item, such as ``noise-3``
 ``flag``       items with this flag, such as ``contested``; an item without an altered picture has a flag that says why,
                such as ``not asked with the target picture: no place``
@@ -26,7 +26,7 @@ name           items that pass
 ``model``      items that this model was asked; ``state``, ``said``, ``confidence`` and ``models`` then count
                only its answers
 ``protocol``   items that were asked with this protocol; all names then count only its answers
-``state``      items with an answer of this state: ``correct``, ``wrong``, ``refused``, …, or ``not_correct``; for
+``state``      items with an answer of this result: ``correct``, ``wrong``, ``refused``, …, or ``not_correct``; for
                stressed items, and pictures whose lesion is filled, ``changed`` or ``kept``: the answer differs from
                the answer to the original, or not
 ``key``        items whose key names the option of this number (for the grid: the cell)

@@ -67,7 +67,7 @@ def chosen(entries: Entries) -> list[int]:
 
 
 def bases(entries: Entries) -> dict[str, str]:
-    """Return, for each picture with a drawing, the radiograph under the drawing: the first one of the same case.
+    """Return, for each picture with a drawing, the picture of the same radiograph without a drawing.
 
     Pictures of altered items are left out. The gallery stores a drawing as the pixels that differ from its radiograph,
     and in an altered picture any pixel may differ.

@@ -18,7 +18,7 @@ def followed(sample: Sample, pairs: pl.DataFrame, condition: str) -> tuple[pl.Da
 
     Only items that the model answered right with the original picture count. ``condition`` says how the picture is
     altered: ``partial`` (a part of the lesion is filled) or ``mirror``. The result is a table with a row for each model
-    and protocol, and the share of answers (0 to 1) for each row.
+    and protocol, and the estimates for these rows: the share of such answers, 0 to 1.
     """
     rows = pairs.filter(pl.col("right") & (pl.col("condition") == condition))
     return rate(sample, rows, pl.col("second") == pl.col("new_key"))

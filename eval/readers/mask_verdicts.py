@@ -154,10 +154,10 @@ class Subject:
 
 
 class Verdict(NamedTuple):
-    """Result for one item that was made from one reader's mask and answered from the other reader's mask.
+    """Result for one item that was made from one mask and answered from another mask of the same finding.
 
-    - ``back``: False if an item of the benchmark was answered from the second reader's mask; True if an item made from
-      the second reader's mask was answered from the benchmark's mask.
+    - ``back``: False if the item is the benchmark's and the answer comes from the second reader's mask. True if the
+      item was made from the second reader's mask and the answer comes from the benchmark's mask.
     - ``right``: True if the answer is right; None for a tie, in which two of the four pictures that the item offers fit
       the answering mask about equally well.
     - ``own``: the benchmark's own key for this kind and case.
@@ -250,7 +250,7 @@ class _Maker:
         pictures that an item offers fit ``answering`` about equally well.
 
         - ``has_boxes``: True if the second reader gave boxes; then only the item on the grid is made.
-        - ``own``: the benchmark's keys of the case, keyed by kind. Other kinds are left out of the result.
+        - ``own``: the benchmark's keys of the case, keyed by kind. Kinds without a key are left out of the result.
         - ``of_benchmark``: True if ``key_mask`` is the benchmark's mask. The items are then the benchmark's own;
           ``InputError`` is raised if they cannot be made again.
         """

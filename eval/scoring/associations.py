@@ -1,4 +1,4 @@
-"""Correlations of two columns of right and wrong answers, with 95 % intervals over patients.
+"""Correlations of two columns that each say which answers are right, with 95 % intervals over patients.
 
 An interval is computed on Fisher's z scale, with the standard error from a jackknife over patients and a t quantile. A
 correlation has an interval only if two conditions hold:

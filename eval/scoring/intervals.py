@@ -158,10 +158,10 @@ class Estimates:
     - ``below, above (M,)``: the half-widths, downwards and upwards.
     - ``influence (M, P)``: each cluster's contribution to the deviation of a score. The squares in a row sum to the
       variance of the score, and the products of two rows to the covariance of the two scores.
-    - ``members (M, P)``: the change of a score if all answers of a cluster change from wrong to right; 0 for a cluster
-      without answers. If the score is a difference of two scores, the larger of these two scores' changes.
+    - ``members (M, P)``: by how much a score changes if all answers of a cluster change from wrong to right; 0 for a
+      cluster without answers. A difference of two scores has the larger one of their changes.
     - ``answers (M, P)``: the number of answers of a cluster in a score; empty for scores that are not made of answers.
-    - ``fewest (M,)``: number of clusters; if the score is made of several shares, that of the share with the fewest.
+    - ``fewest (M,)``: the number of clusters in a score; if it is made of several shares, in the smallest of them.
     - ``makeup``: the terms from which the half-widths are computed.
     """
 

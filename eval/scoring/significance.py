@@ -107,11 +107,8 @@ def exchange_labels(
     apart = np.hstack([right_a - right_b, whole_a - whole_b])
 
     def drops(differences: Floats) -> Floats:
-        """Return, for each draw, the drops (share in a minus share in b) of the K shares, then the mean of the drops.
-
-        ``differences (draws, 2 K)`` has the counts of sample a minus those of sample b: K numbers of right answers,
-        then K numbers of all answers. The result is ``(draws, K + 1)``.
-        """
+        # Columns of ``differences``: by how much sample a has more right answers than b in each of the K shares, then
+        # by how much more answers. The result has the K drops from a to b, then their mean: ``(draws, K + 1)``.
         # No exchange changes the sums of the counts of a and b, so the differences are enough to know both counts.
         first, second = (sums + differences) / 2, (sums - differences) / 2
         with np.errstate(divide="ignore", invalid="ignore"):

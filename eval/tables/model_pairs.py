@@ -206,8 +206,8 @@ def compare_models(study: ScoredSample) -> Comparison:
       differ significantly; a score that has only exploratory tests has no letters.
     - ``contrast``: ``protocol, score, medical, general`` (numbers of models), ``difference`` (mean of the medical
       models minus mean of the general models), and ``p_labels`` (:func:`exchanges`).
-    - ``detectable``: the smallest difference that a test detects with 80 % power: ``detectable`` for a single test at
-      5 %, ``detectable_in_family`` for the first, strictest test of the main family.
+    - ``detectable``: ``protocol, score, detectable, detectable_in_family``: the smallest difference that a test detects
+      with 80 % power, if it is a single test at 5 %, or the first, strictest test of the main family.
     """
     found = matrices(study)
     domains, margin = study.graded.domains, study.graded.margin

@@ -108,7 +108,7 @@ class BinaryScore(NamedTuple):
 
     @classmethod
     def of(cls, contests: Sequence[HypergeometricTrial]) -> BinaryScore:
-        """Return the score in the given contests (sets of candidates); each candidate gets one answer, yes or no."""
+        """Return the score of the picks; each candidate gets one answer, yes if picked, otherwise no."""
         # Each hit adds a right yes, and also a right no: one wrong candidate fewer is picked.
         base = sum(row.size - row.right - row.picked for row in contests)
         hits = sum(row.hits for row in contests)
@@ -129,12 +129,11 @@ class NullScore(NamedTuple):
 
     @classmethod
     def of(cls, contests: Iterable[HypergeometricTrial], answers: int, right: int) -> NullScore:
-        """Return the distribution by chance for a score with ``right`` right answers among ``answers`` answers.
+        """Return the distribution for a solver who gave ``answers`` answers, ``right`` of them right.
 
-        - If ``answers`` is the number of picks, only the picks are answers, and each hit is one right answer.
-        - If ``answers`` is the number of candidates, each candidate is answered: yes if it is picked, otherwise no.
-          One more hit then adds two right answers: a right candidate gets yes instead of no, and a wrong candidate
-          gets no instead of yes.
+        - If the answers are the picks themselves, each right pick (hit) is one right answer.
+        - If the answers are a yes or no to every candidate, each hit adds two right answers: the number of picks is
+          fixed, so one wrong candidate less is picked.
         """
         rows = list(contests)
         hits, each = sum(row.hits for row in rows), 1 if answers == sum(row.picked for row in rows) else 2

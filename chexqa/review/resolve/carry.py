@@ -58,7 +58,7 @@ class Carried:
 
     @property
     def items(self) -> tuple[str, ...]:
-        """Return the ids of the items to judge: those in ``not_carried``, then those in ``fresh``; empty for masks."""
+        """Return the ids of the items to judge: ``not_carried``, then ``fresh``; none if masks were judged."""
         again = [one.item_id for one in self.not_carried if one.item_id is not None]
         return tuple(dict.fromkeys([*again, *(item.item_id for item in self.fresh)]))
 

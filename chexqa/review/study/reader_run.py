@@ -98,9 +98,9 @@ def majority(item: Item, answers: Sequence[tuple[int, ...] | None]) -> tuple[int
 
     - A question with one right option: the most frequent answer. If two answers are the most frequent, the majority is
       undecided.
-    - A question with several right options: every option that more than half of the readers chose, or the last option
-      ("none of these") if there is no such option. If exactly half of the readers chose an option, the majority is
-      undecided.
+    - A question with several right options: every option that more than half of the readers chose. If no option has
+      more than half, it is the last option ("none of these"). If exactly half of the readers chose an option, the
+      majority is undecided.
     """
     given = [answer for answer in answers if answer is not None]
     if not given:
