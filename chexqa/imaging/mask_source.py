@@ -118,7 +118,8 @@ def _check_size(size: tuple[int, ...], shape: tuple[int, int], what: str, frame:
             f"{told}; mask_frame is 'stretched', so give a mask that is square or has the image's proportions."
         )
     hint = (
-        ", or set mask_frame to 'stretched' if the mask was drawn on the image stretched to a square"
+        ", or set mask_frame to 'stretched' if the mask was drawn on the image stretched to a square ('ingest masks': "
+        "--mask-frame stretched)"
         if height == width
         else ""
     )

@@ -21,6 +21,7 @@ from chexqa.imaging import masks
 from chexqa.sources.anatomy import Anatomy, Options, bare, tails
 from chexqa.sources.case_records import (
     PICTURES,
+    POINT,
     Outcome,
     Places,
     Tally,
@@ -352,5 +353,5 @@ def number(value: object, where: str) -> float:
     except (TypeError, ValueError):
         found = float("nan")
     if not np.isfinite(found):
-        raise InputError(f"{where}: '{value}' is not a number of pixels; correct it.")
+        raise InputError(f"{where}: '{value}' is not a number of pixels; correct it{POINT}.")
     return found

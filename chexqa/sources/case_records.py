@@ -28,6 +28,7 @@ NO_MASKS = (".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".npy", "
 # Suffixes of files with pictures, masks or annotations that no reader of folders opens.
 _FOREIGN_PICTURES = (".tif", ".tiff", ".webp", ".bmp", ".gif", ".jp2", ".nrrd", ".mha")
 _FOREIGN_MASKS = (*NO_MASKS, ".nrrd", ".mha", ".mhd", ".json", ".geojson", ".xml", ".txt")
+POINT = " (decimals need a point)"
 _MIRRORED = (
     "mirrored by the header (Patient Orientation begins with R): flip the picture and its masks, because the picture's "
     "left is taken for the patient's right"
@@ -322,7 +323,7 @@ def parse_age(text: str, where: str) -> float | None:
         age = -1.0
     if not 0 <= age <= 130:
         raise InputError(
-            f"{where}: the age '{text}' is not a number of years from 0 to 130; correct it, or leave it empty."
+            f"{where}: the age '{text}' is not a number of years from 0 to 130; correct it{POINT}, or leave it empty."
         )
     return age
 

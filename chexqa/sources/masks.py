@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from chexqa.contract import cases, findings
 from chexqa.files.errors import InputError
-from chexqa.files.jsonio import Record, check
+from chexqa.files.jsonio import Record, check, is_file
 from chexqa.imaging import masks as masks_module
 from chexqa.imaging.mask_source import is_nifti, read_nifti
 from chexqa.imaging.read import Mask
@@ -235,8 +235,10 @@ def _table_records(
             f"{table}: the column '{unknown[0]}' is unknown; remove it or rename it (known columns: "
             f"{', '.join(_COLUMNS)})."
         )
+    roots = {"image": images, **dict.fromkeys(("mask", *cases.STRUCTURES), masks)}
     for line, _, row in rows.rows():
         where = f"{table}, line {line}"
+        row |= {name: _slashed(root, row[name]) for name, root in roots.items() if row.get(name)}
         if not row["image"]:
             raise InputError(f"{where}: the column 'image' is empty; give the picture's name.")
         finding = findings.find(meaning(row["finding"]) or row["finding"], where).name
@@ -263,6 +265,11 @@ def _table_records(
         check(made, "case", where)
         yield made
     anatomy.remark()
+
+
+def _slashed(root: Path, name: str) -> str:
+    """Return a path in the folder ``root``, with Windows' backslashes as slashes unless a file has them in its name."""
+    return name if "\\" not in name or is_file(root / name) else name.replace("\\", "/")
 
 
 def _check_present(row: dict[str, str], where: str) -> None:

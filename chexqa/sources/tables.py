@@ -16,6 +16,8 @@ from chexqa.files.terminal import progress
 # The run lengths of the largest radiographs exceed the csv module's default limit of 128 kB a cell.
 _LONGEST_CELL = 16_000_000
 _STEP = 1 << 20
+# First bytes of files that Excel writes and that are not CSV in UTF-8.
+_FOREIGN = {b"\xff\xfe": "UTF-16 text", b"\xfe\xff": "UTF-16 text", b"PK\x03\x04": "an Excel workbook"}
 
 
 class TableRow(NamedTuple):
@@ -29,14 +31,24 @@ class TableRow(NamedTuple):
 
 
 class Table:
-    """CSV file in UTF-8 that begins with a line of column names; cells are separated by comma, semicolon or tab."""
+    """CSV file in UTF-8 that begins with a line of column names; cells are separated by comma, semicolon or tab.
+
+    A line ``sep=;`` before the names, which some programs write for Excel, is passed over.
+    """
 
     def __init__(self, path: Path, needed: Sequence[str] = ()) -> None:
         """Read the column names; raise ``InputError`` if a column of ``needed`` is missing or a name occurs twice."""
         self.path = path
         csv.field_size_limit(_LONGEST_CELL)
         with _named_errors(path), open_binary(path) as file:
-            header = file.readline(_LONGEST_CELL).decode("utf-8-sig")
+            first = file.readline(_LONGEST_CELL)
+            foreign = next((words for mark, words in _FOREIGN.items() if first.startswith(mark)), None)
+            if foreign is not None:
+                raise InputError(f"{path}: is {foreign}, not a CSV file in UTF-8; in Excel, save it as 'CSV UTF-8'.")
+            header = first.decode("utf-8-sig")
+            self._skipped = int(header.lower().startswith("sep="))
+            if self._skipped:
+                header = file.readline(_LONGEST_CELL).decode("utf-8")
             if header.lstrip().startswith(("{", "[")):
                 raise InputError(
                     f"{path}: is JSON, but a CSV table with a line of column names is needed here; for COCO JSON use "
@@ -73,7 +85,7 @@ class Table:
             with progress(f"reading {self.path.name} (MB)", size // _STEP) as step:
                 steps, offset = 0, self._body
                 for cells in reader:
-                    line = reader.line_num + 1
+                    line = reader.line_num + 1 + self._skipped
                     if any(cell.strip() for cell in cells):
                         try:
                             yield TableRow(line, offset, self._named(cells, f"{self.path}, line {line}"))

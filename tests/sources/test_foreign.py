@@ -227,3 +227,12 @@ def test_files_that_are_not_read_are_named(images: Path, tmp_path: Path, cli: Cl
     code, _, err = cli("ingest", "masks", "--images", images, "--masks", tmp_path / "masks", "-o", tmp_path / "m.jsonl")
     assert code == 0
     assert "1 file not read: masks are PNG or NIfTI files, and 'ingest coco' reads COCO JSON" in " ".join(err.split())
+
+
+def test_a_table_may_have_windows_paths(images: Path, tmp_path: Path, cli: Cli) -> None:
+    png(tmp_path / "masks/a/effusion.png", FLUID)
+    (tmp_path / "t.csv").write_text("image;mask;finding\r\nimages\\a.png;masks\\a\\effusion.png;effusion\r\n")
+    code, _, err = cli("ingest", "masks", "--table", tmp_path / "t.csv", "-o", tmp_path / "m.jsonl")
+    assert code == 0, err
+    (made,) = loaded(tmp_path / "m.jsonl")
+    assert (made.case.case_id, np.array_equal(made.source_mask, FLUID)) == ("images/a/effusion", True)

@@ -227,7 +227,9 @@ def test_a_tables_paths_may_start_at_folders(folders: Path, cli: Cli) -> None:
         (b"image,mask,finding\n../up.png,,edema\n", "is outside the manifest's folder"),
         (b"image,mask,finding\n/etc/hosts,,edema\n", "is outside the manifest's folder"),
         ("image,mask,finding\nä.png,,edema\n".encode("latin-1"), "not UTF-8 text; save it as CSV in UTF-8"),
-        ("image,mask,finding\n".encode("utf-16"), "not UTF-8 text"),
+        ("image,mask,finding\n".encode("utf-16"), "is UTF-16 text, not a CSV file in UTF-8; in Excel, save it as"),
+        (b"PK\x03\x04", "is an Excel workbook, not a CSV file in UTF-8"),
+        (b"sep=;\nimage;mask;finding;age\na.png;;edema;41,5\n", "line 3: the age '41,5' is not a number of years"),
         (b'image,mask,finding\n"a.png,,edema\n', "not a CSV file"),
     ],
 )

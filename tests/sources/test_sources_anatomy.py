@@ -157,7 +157,7 @@ def test_one_lung_or_an_empty_cell_is_counted(det: Path, cli: Cli) -> None:
         (["--anatomy", "nowhere.csv"], "nowhere.csv: no such file"),
         (["--anatomy", "labels.csv"], "the column 'Right Lung' is missing; the first line has a, b"),
         (["--anatomy", "pipes.csv"], "the column 'Right Lung' is missing; the first line has Image Index|Dice"),
-        (["--anatomy", "utf16.csv"], "utf16.csv: not UTF-8 text; save it as CSV in UTF-8"),
+        (["--anatomy", "utf16.csv"], "utf16.csv: is UTF-16 text, not a CSV file in UTF-8"),
         (["--anatomy", "latin.csv"], "latin.csv: not UTF-8 text"),
         (["--anatomy", "m.csv", "--anatomy-key-column", "x"], "there is no column 'x'; the first line has Image I"),
         (["--anatomy", "m.csv", "--key-map", "labels.csv"], "the column 'image' is missing"),
