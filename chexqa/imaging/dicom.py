@@ -36,24 +36,12 @@ SUFFIXES = (".dcm", ".dicom")
 _MARK_PLACE, _MARK = 128, b"DICM"
 _NEEDED = ("Rows", "Columns", "BitsAllocated", "BitsStored", "PhotometricInterpretation")
 _HEADER = (
-    *_NEEDED,
-    "SamplesPerPixel",
-    "PlanarConfiguration",
-    "HighBit",
-    "PixelRepresentation",
-    "NumberOfFrames",
-    "PixelPaddingValue",
-    "PixelPaddingRangeLimit",
-    "RescaleSlope",
-    "RescaleIntercept",
-    "ModalityLUTSequence",
-    "WindowCenter",
-    "WindowWidth",
-    "VOILUTFunction",
-    "VOILUTSequence",
-)
+    *_NEEDED, "SamplesPerPixel", "PlanarConfiguration", "HighBit", "PixelRepresentation", "NumberOfFrames",
+    "PixelPaddingValue", "PixelPaddingRangeLimit", "RescaleSlope", "RescaleIntercept", "ModalityLUTSequence",
+    "WindowCenter", "WindowWidth", "VOILUTFunction", "VOILUTSequence",
+)  # fmt: skip
 _SPACING = ("PixelSpacing", "ImagerPixelSpacing")
-_ABOUT = (*_SPACING, "ViewPosition", "PatientOrientation")
+_ABOUT = ("Rows", "Columns", *_SPACING, "ViewPosition", "PatientOrientation")
 MAX_SPACING_MM = 100
 _GRAYS, _COLOURS = ("MONOCHROME1", "MONOCHROME2"), ("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_ICT", "YBR_RCT")
 _DEFLATED = "1.2.840.10008.1.2.1.99"
@@ -142,12 +130,14 @@ def _opened(path: Path, max_pixels: int, use: Callable[[Dataset, Values], Result
 class About(NamedTuple):
     """Facts about a radiograph from its DICOM header; ``None`` or False if the header does not state a fact.
 
+    - ``size``: the picture's height and width in pixels.
     - ``spacing``: the distances between neighbouring rows and columns, in mm: Pixel Spacing (at the patient, or
       calibrated), otherwise Imager Pixel Spacing (at the detector).
     - ``view``: View Position, such as PA or LL.
     - ``mirrored``: by Patient Orientation, the patient's left is on the left of the picture.
     """
 
+    size: tuple[int, int] | None = None
     spacing: tuple[float, float] | None = None
     view: str | None = None
     mirrored: bool = False
@@ -166,7 +156,8 @@ def about(path: Path) -> About:
             _check_syntax(path, _syntax(file))
             told = pydicom.dcmread(_again(file), stop_before_pixels=True, specific_tags=list(_ABOUT))
             view, across = told.get("ViewPosition"), "".join(told.get("PatientOrientation") or "")
-            return About(_spacing(told), str(view)[:16] if view else None, across.startswith("R"))
+            size = int(told.Rows), int(told.Columns)
+            return About(size, _spacing(told), str(view)[:16] if view else None, across.startswith("R"))
     except (InputError, InvalidDicomError, BytesLengthException, *_DAMAGED):
         return About()
 

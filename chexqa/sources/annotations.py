@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from PIL import Image
+from PIL import ExifTags, Image
 
 from chexqa.contract import cases
 from chexqa.contract.findings import FINDINGS
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, is_file
 from chexqa.files.opening import open_binary
-from chexqa.imaging import masks
+from chexqa.imaging import dicom, masks
 from chexqa.sources.anatomy import Anatomy, Options, bare, tails
 from chexqa.sources.case_records import (
     PICTURES,
@@ -57,6 +57,7 @@ _WAYS = {
     "PASCAL VOC's XML": _DATUMARO,
     "a YOLO file": "convert the data to COCO JSON, with x times the picture's width and y times its height",
 }
+_QUARTER_TURNS = (5, 6, 7, 8)  # values of EXIF's Orientation
 AS_SHARES = (
     "lies within one pixel, so its coordinates seem to be fractions of the picture's sides; multiply x by the width "
     "and y by the height."
@@ -198,7 +199,7 @@ def _records(
         if name is not None and one.source is not None:
             by_name.setdefault(name, []).append(one)
     seen = list(dict.fromkeys([*shapes, *pictures]))
-    files, lost, unmarked, boxed = _Pictures(images), Tally(), Tally(), Tally()
+    files, lost, unmarked, boxed = Pictures(images), Tally(), Tally(), Tally()
     pool = sorted({name for by_name in shapes.values() for name in by_name if name in FINDINGS})
     without: dict[str, set[str]] = {}
     for name, finding in absent.named():
@@ -246,7 +247,7 @@ def _source(one: Annotation) -> dict[str, Any]:
     return one.source
 
 
-class _Pictures:
+class Pictures:
     """Lookup of the pictures of a folder by path, by file name, or by file name without suffix."""
 
     def __init__(self, root: Path) -> None:
@@ -275,6 +276,11 @@ class _Pictures:
     def first(self, name: str) -> str | None:
         """Return the path within the folder of the first picture that a name fits, or None."""
         return next(iter(self._fitting(name)), None)
+
+    def size(self, name: str) -> tuple[int, int] | None:
+        """Return the size ``(H, W)`` of the first picture that a name fits, as :func:`size_of` does."""
+        found = self.first(name)
+        return None if found is None else size_of(self._root / found)
 
     def _fitting(self, name: str) -> list[str]:
         """Return the pictures that a name fits: those whose paths agree with the longest end of it."""
@@ -306,10 +312,16 @@ def _nearest(paths: list[str], folders: list[str]) -> list[str]:
 
 
 def size_of(path: Path) -> tuple[int, int] | None:
-    """Return a picture's size ``(H, W)`` from its header; None for a DICOM file and a file that is not a picture."""
+    """Return a picture's size ``(H, W)`` as displayed, from its header; None for a file that is not a picture.
+
+    An EXIF rotation by a quarter turn exchanges height and width.
+    """
+    if path.suffix.lower() in dicom.SUFFIXES:
+        return dicom.about(path).size
     try:
         with open_binary(path) as file, Image.open(file) as opened:
-            return opened.height, opened.width
+            turned = opened.getexif().get(ExifTags.Base.Orientation) in _QUARTER_TURNS
+            return (opened.width, opened.height) if turned else (opened.height, opened.width)
     except (OSError, InputError, Image.DecompressionBombError):
         return None
 

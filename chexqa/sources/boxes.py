@@ -23,11 +23,11 @@ from chexqa.sources.annotations import (
     Absent,
     Annotation,
     Labels,
+    Pictures,
     check_box,
     from_annotations,
     number,
     refuse_foreign,
-    size_of,
 )
 from chexqa.sources.case_records import Outcome, Terms
 from chexqa.sources.tables import Table
@@ -69,9 +69,10 @@ def _padchest(file: Path, images: Path) -> Iterator[Annotation]:
     data = parse_json(read_text(file), str(file))
     refuse_foreign(file, "", data)
     check(data, "grounded_reports", str(file))
+    files = Pictures(images)
     for place, study in enumerate(data, start=1):
         where, image = f"{file}, study {place}", study["ImageID"]
-        size = size_of(images / image)
+        size = files.size(image)
         yield Annotation(image, "normal", None, where)
         for finding in study["findings"] if size is not None else ():
             for label in finding.get("labels") or ():

@@ -23,10 +23,10 @@ from chexqa.sources.annotations import (
     Absent,
     Annotation,
     Labels,
+    Pictures,
     check_box,
     from_annotations,
     refuse_foreign,
-    size_of,
 )
 from chexqa.sources.case_records import Outcome, Terms
 
@@ -80,6 +80,7 @@ def _shapes(
     entries: list[Record], pictures: dict[int | str, Record], named: dict[int | str, str], images: Path, file: Path
 ) -> Iterator[Annotation]:
     checked: set[str] = set()
+    files = Pictures(images)
     for place, entry in enumerate(entries, start=1):
         where = f"{file}, annotation {entry.get('id', place)}"
         image, category = entry["image_id"], entry["category_id"]
@@ -91,16 +92,16 @@ def _shapes(
         name = about["file_name"]
         if "polygons" in source and name not in checked:
             checked.add(name)
-            _check_size(about, images / name, where)
+            _check_size(about, files.size(name), where)
         yield Annotation(name, named[category], source, where)
 
 
-def _check_size(about: Record, path: Path, where: str) -> None:
+def _check_size(about: Record, size: tuple[int, int] | None, where: str) -> None:
     """Raise ``InputError`` if the picture's size differs from the size that its entry in the file states."""
-    size, said = size_of(path), (about.get("height"), about.get("width"))
+    said = (about.get("height"), about.get("width"))
     if size is not None and None not in said and size != said:
         raise InputError(
-            f"{where}: its polygons are for {said[1]} x {said[0]} px, but {path.name} has {size[1]} x "
+            f"{where}: its polygons are for {said[1]} x {said[0]} px, but {about['file_name']} has {size[1]} x "
             f"{size[0]} px; give the pictures that the polygons were drawn on."
         )
 

@@ -236,3 +236,40 @@ def test_a_table_may_have_windows_paths(images: Path, tmp_path: Path, cli: Cli) 
     assert code == 0, err
     (made,) = loaded(tmp_path / "m.jsonl")
     assert (made.case.case_id, np.array_equal(made.source_mask, FLUID)) == ("images/a/effusion", True)
+
+
+def test_the_size_of_a_picture_in_a_folder_is_checked(images: Path, tmp_path: Path, cli: Cli) -> None:
+    (images / "inner").mkdir()
+    (images / "a.png").rename(images / "inner/a.png")
+    file = coco(tmp_path / "c.json", ["a.png"])
+    halved = json.loads(file.read_text())
+    halved["images"][0] |= {"width": WIDE // 2, "height": TALL // 2}
+    file.write_text(json.dumps(halved))
+    code, _, err = cli("ingest", "coco", file, "--images", images, "-o", tmp_path / "m.jsonl")
+    assert code == 2
+    assert "its polygons are for 80 x 60 px, but a.png has 160 x 120 px" in " ".join(err.split())
+
+
+def test_sizes_are_those_of_the_turned_picture(images: Path, tmp_path: Path, cli: Cli) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    with Image.open(images / "a.png") as upright:
+        upright.transpose(Image.Transpose.ROTATE_90).save(images / "a.jpg", exif=exif)
+    (images / "a.png").unlink()
+    file = coco(tmp_path / "c.json", ["a.jpg"])
+    code, _, err = cli("ingest", "coco", file, "--images", images, "-o", tmp_path / "m.jsonl")
+    assert code == 0, err
+    assert loaded(tmp_path / "m.jsonl")[0].image.shape == (TALL, WIDE)
+
+
+def test_boxes_in_fractions_are_those_of_a_picture_in_a_folder(images: Path, tmp_path: Path, cli: Cli) -> None:
+    """Without its size, the finding was lost, and the picture counted as one without findings."""
+    (images / "inner").mkdir()
+    (images / "a.png").rename(images / "inner/a.png")
+    found = {"labels": ["pleural effusion"], "boxes": [[0.1, 0.5, 0.4, 0.9]]}
+    (tmp_path / "g.json").write_text(json.dumps([{"ImageID": "a.png", "findings": [found]}]))
+    command = ("ingest", "boxes", tmp_path / "g.json", "--images", images, "--absent-unmasked")
+    code, _, err = cli(*command, "-o", tmp_path / "m.jsonl")
+    assert code == 0, err
+    (made,) = cases.read_manifest(tmp_path / "m.jsonl")
+    assert made.mask == {"box": [16.0, 60.0, 48.0, 48.0]}
