@@ -69,7 +69,14 @@ def of_points(own: int, other: int, weights: Sequence[float] = TRUE_POINTS) -> C
 
 
 def best_number(own: int, other: int, weights: Sequence[float] = TRUE_POINTS) -> int:
-    """Return the number of points in the most probable answer to the question that :func:`of_points` describes."""
+    """Return how many points a guesser must choose to be right with the highest probability.
+
+    The question and the arguments are those of :func:`of_points`. In the example, choosing no point is right with
+    probability 2/3, and choosing the one point with probability 1/3.
+
+    >>> best_number(1, 5)
+    0
+    """
     of_set = _of_sets(own, other, weights)
     return of_set.index(max(of_set))
 

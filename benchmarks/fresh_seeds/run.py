@@ -115,10 +115,11 @@ def memorisers(cases: int, seeds: int, first: int, folder: Path) -> None:
         print(f"a model that recognises items {how} gets the verdict '{FALLS}' in {count} of {seeds} fresh seeds")
 
 
-def accused(one: Benchmark, fresh: Benchmark, runs: int, name: str) -> None:
-    """Simulate ``runs`` honest runs, and print in how many of them the test wrongly says that the accuracy falls.
+def print_false_alarms(one: Benchmark, fresh: Benchmark, runs: int, name: str) -> None:
+    """Simulate runs of models that have memorised nothing; print in how many the test wrongly says that accuracy falls.
 
-    ``fresh`` is the fresh seed of the benchmark ``one``; ``name`` begins the printed line.
+    ``runs`` is the number of simulated runs. ``fresh`` is the fresh seed of the benchmark ``one``. ``name`` begins the
+    printed line.
     """
     frames = [fresh_pair.graded(bench, fresh_pair.run_of(bench, lambda _: (1,))).grades for bench in (one, fresh)]
     count = 0
@@ -139,7 +140,7 @@ def main(cases: int = 42, seeds: int = 20, runs: int = 1000, first: int = 1) -> 
     fresh_seeds.exchange_labels = partial(exchange_labels, draws=20_000)
     for patients in (60, 400) if runs else ():
         one = fresh_pair.benchmark(patients, 1)
-        accused(one, fresh_pair.benchmark(patients, 2, one), runs, f"{patients} patients")
+        print_false_alarms(one, fresh_pair.benchmark(patients, 2, one), runs, f"{patients} patients")
 
 
 if __name__ == "__main__":

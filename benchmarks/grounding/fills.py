@@ -12,7 +12,8 @@ each classifier gets right (by chance 50 %, allowed at most 60 %), with 95 % int
 pixels are tried:
 
 - the patch and its rim, 10 px wide in a picture of 1024 px;
-- the part of these pixels that lies in the lungs, because a chest wall in the rim reveals the position, not the lesion;
+- the part of these pixels that lies in the lungs: without the chest wall, which would tell a classifier where the patch
+  is;
 - all pixels that the fill changed, and a rim of 10 px around them;
 - the patch's rim in the unfilled radiograph, for comparison: how far the lesion's traces outside the patch give it away
   if the fill does not remove them too.

@@ -27,8 +27,11 @@ NAMES = {
 }
 
 
-def drawn(name: str, seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return one map maker's simulated results as two tables: its graded maps, and its scores of recognition."""
+def simulated(name: str, seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return simulated results of ``name``, a model that makes localization maps, as two tables.
+
+    The first table has the grades of its maps, the second its score for the presence of the finding in each case.
+    """
     random, (domain, skill, shift) = stream(seed, "coverage", name), PLANTED[name]
     sizes = stream(seed, "sizes")
     rows, scores = [], []
@@ -66,7 +69,7 @@ def main(studies: int) -> None:
     held: dict[str, list[bool]] = {"size": [], "pointing": [], "recognition": []}
     found: dict[str, list[bool]] = {name: [] for name in PLANTED}
     for seed in range(studies):
-        made = [drawn(name, seed) for name in PLANTED]
+        made = [simulated(name, seed) for name in PLANTED]
         rows = conclusions.with_thirds(pl.concat([one for one, _ in made]))
         sizes = conclusions.sizes(rows).filter(pl.col("size") == conclusions.SMALL_MINUS_LARGE)
         means = summary.summarise(rows.drop("size")).filter(pl.col("finding") == summary.MACRO)

@@ -168,8 +168,9 @@ _FILLED = {columns.VERDICT, columns.CORRECTED, columns.REASON, columns.COMMENT}
 
 
 def review_items(browser: Browser, bench: Benchmark, folder: Path, keys: Counter[str]) -> str:
-    """Let all readers answer blind, and then let them judge the proposals; return the id of the case whose outline is
-    rejected.
+    """Let all readers answer blind, then judge the proposals.
+
+    They reject the outline of one case; return the id of this case.
     """
     answers, items = bench.answers or {}, {columns.item_row_id(item.item_id): item for item in bench.items}
     sheets, rng = folder / "sheets", random.Random(7)

@@ -67,9 +67,10 @@ def moved(data: bytes, number: int) -> bytes:
 
 
 def copy_of(bench: Benchmark, number: int, folder: Path) -> Callable[[str], str]:
-    """Return a function that copies a picture and its thumbnail, and returns the path of the picture's copy.
+    """Return a function that writes a slightly changed copy of a picture and its thumbnail; it returns the copy's path.
 
-    ``number`` determines how the copy differs from the original.
+    ``number`` (0 to 4,095) determines the change, so copies with different numbers are different files. The copies are
+    written into ``folder``; the function's argument and result are paths of pictures in a benchmark.
     """
     done: dict[str, str] = {}
 

@@ -77,9 +77,9 @@ class Evidence(ABC):
     def is_near(self, margin: float | None = None) -> bool:
         """Return True if a measured number that decides the answer is near its threshold.
 
-        ``margin`` is the measured distance of the nearest deciding number from its threshold, divided by the threshold;
-        it is near if it is at most :attr:`near_margin`. If ``margin`` is None, each number is compared with the
-        intervals in :attr:`near`.
+        ``margin`` is the smallest distance of such a number from its threshold, divided by the threshold. The number is
+        near if ``margin`` is at most :attr:`near_margin`. If ``margin`` is None, numbers are near if they lie in one of
+        the intervals in :attr:`near`.
         """
         if margin is not None:
             return margin <= self.near_margin

@@ -267,7 +267,7 @@ def split_by_condition(turns: Iterable[TurnType]) -> tuple[tuple[TurnType, ...],
 def is_right(item: Item, answer: Answer, parsed: tuple[int, ...]) -> bool:
     """Return True if the option numbers ``parsed`` are a right answer.
 
-    On the grid, every cell of which the lesion covers enough is a right answer.
+    A right answer names exactly the options of the key. On the grid, it names one cell, any of the key's cells.
     """
     return item.form.is_right(answer.answer, parsed)
 

@@ -29,11 +29,13 @@ class InputError(Exception):
 class WrongParts:
     """Errors of the parts of an input, such as a file's lines, collected so that one message lists them.
 
-    ``whole`` is the file, which begins the parts' errors; None if the parts are files. ``name`` is the parts' name.
+    ``whole`` is the path of the file that has these parts; None if each part is a file. ``name`` is the plural noun for
+    the parts in the message.
     """
 
     def __init__(self, whole: object | None, name: str = "lines") -> None:
         self._place, self._name = f"{whole}: " if whole is not None else "", name
+        # The parts' errors begin with the path too; the list does not repeat it.
         self._start = f"{whole}, " if whole is not None else ""
         self._first = list[str]()
         self.count = 0

@@ -26,7 +26,8 @@ def planted(
 
     - items whose id is in ``flagged``, because another answer may be defensible;
     - items without a clearly wrong answer;
-    - items whose answer the next rows reveal.
+    - items whose right answer shows in the later questions of the case (for example, questions on the outline are asked
+      only if the finding is present).
     """
     doubtful = set(flagged)
     rng = stream(seed, "planted", reviewer)

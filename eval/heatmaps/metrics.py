@@ -8,9 +8,9 @@ Conventions:
   scored by the share of these pixels that are hits, which is the expected score of a pixel drawn at random from them;
 * for the overlap at many thresholds (the sweep) and at Otsu's threshold, values are rounded down to steps of 1/65280 of
   the map's range;
-* AUC compares pixels by these steps, and by their exact values in the steps with the most pairs of a pixel inside and
-  one outside the mask; at most 1 in 10,000 of all pairs then counts as tied although the values differ, so the error of
-  AUC is at most 0.00005;
+* AUC compares each pixel inside the mask with each pixel outside, by the same steps. Two pixels in one step count as
+  tied, except in the steps with the most such pairs: there the exact values are compared. At most 1 in 10,000 of all
+  pairs then counts as tied although the values differ, so the error of AUC is at most 0.00005;
 * a constant map has its maximum everywhere; it has no segmentation (IoU and Dice 0), AUC 0.5 and CNR 0;
 * a map with a value that is not finite counts as a constant map;
 * a mask of the whole picture has no outside, so AUC and CNR are ``None``; an empty mask is not graded.
@@ -47,7 +47,7 @@ _FEW = 1024
 _EXACT = 2**24
 # Below this share of the mean square, a variance from sums is too coarse.
 _CANCELLED = 1e-4
-# The metrics of points.
+# The metrics of points. ``grid_hit_attainable`` is ``grid_hit``, but only of pictures with a cell that is a hit.
 OF_PLACES = ("pointing", "pointing_15px", "grid_hit", "grid_hit_attainable")
 # The columns of metrics, in the order of tables.
 METRICS = (*OF_PLACES, "iou_otsu", "dice_otsu", "iou_given", "dice_given", "iou_tuned", "dice_tuned", "auc", "cnr")
@@ -155,15 +155,21 @@ def _overlap(end: str, marked: int, both: int, area: int) -> Values:
 def grade_places(
     rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], mask: Mask, hits: Sequence[int]
 ) -> Values:
-    """Return, for each metric, the share of marked pixels that are hits; also return the grid cell that has the most
+    """Return the share of marked pixels that are hits, keyed by metric; under ``cell``, the grid cell with the most
     marked pixels.
 
-    ``rows`` and ``columns`` are the positions of the marked pixels: a map's maximum, or a reader's points.
+    ``rows`` and ``columns`` are the positions of the marked pixels: a map's maximum, or a reader's points. ``hits``
+    has the numbers of the grid cells that are hits. The metrics count different pixels as hits:
 
-    In the pointing game (Zhang et al., "Top-down Neural Attention by Excitation Backprop", ECCV 2016), a hit lies
-    inside the mask (``pointing``), or at most 15 px away if the picture's longer side is 1024 px (``pointing_15px``).
-    For the grid cell, a pixel is a hit if its cell is a hit in the grid task (Beyond Diagnosis, arXiv 2509.18015). If
-    no cell is a hit, ``grid_hit`` is 0 and ``grid_hit_attainable`` is ``None``.
+    - ``pointing``: pixels inside the mask.
+    - ``pointing_15px``: pixels inside the mask or near it, which is at most 15 px away in a picture whose longer side
+      is 1024 px, and in proportion in others.
+    - ``grid_hit``: pixels in one of the cells ``hits``.
+    - ``grid_hit_attainable``: as ``grid_hit``, but ``None`` if ``hits`` is empty. So a mean of this metric counts only
+      pictures on which a hit is possible.
+
+    Sources: the pointing game of Zhang et al., "Top-down Neural Attention by Excitation Backprop", ECCV 2016; the grid
+    task of Beyond Diagnosis, arXiv 2509.18015.
     """
     in_cells = np.bincount(grid.cells_at(rows, columns, mask.shape), minlength=len(grid.CELL_NAMES) + 1)
     grid_hit = int(in_cells[list(hits)].sum()) / rows.size
@@ -303,9 +309,10 @@ def contrast_to_noise(values: Floats, mask: Mask, covered: Places | None = None)
 
 
 def nothing_marked(hits: Sequence[int]) -> Values:
-    """Return the metrics of a reader who marked nothing for a finding: 0.5 for AUC, and 0 for every other metric.
+    """Return the metrics of a reader who marked nothing for a finding: 0.5 for AUC, and 0 for other metrics.
 
-    ``hits`` lists the grid cells that are hits, by number. If it is empty, ``grid_hit_attainable`` is ``None``.
+    ``hits`` has the numbers of the grid cells that are hits. If ``hits`` is empty, ``grid_hit_attainable`` is ``None``
+    instead of 0, because this metric counts only pictures on which a hit is possible.
     """
     missed: Values = dict.fromkeys((*METRICS, *SWEPT["iou"], *SWEPT["dice"]), 0.0)
     return {**missed, "auc": 0.5, "grid_hit_attainable": 0.0 if len(hits) else None}

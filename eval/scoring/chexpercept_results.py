@@ -74,9 +74,9 @@ def import_results(
 ) -> Imported:
     """Write the results file ``path`` as the run folder ``out``; return the counts.
 
-    If the model or the protocol is not given, it is taken from the names of the file's folders. Raise ``InputError``
-    for an unknown model or protocol; also raise one that lists the first wrong cases: those that are not in the
-    benchmark, and those with other right answers.
+    If the model or the protocol is not given, it is taken from the names of the file's folders; raise ``InputError`` if
+    that is not possible. Raise it also if cases of the file are not in the benchmark, or have another right answer than
+    in the benchmark; the message lists the first of these cases.
     """
     benchmark = benchmarks.load(benchmark_folder)
     answers, cases = benchmark.key("importing results")

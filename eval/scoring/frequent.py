@@ -31,11 +31,10 @@ def frequent_accuracy(
     answers of the items with the same kind and finding. Of several most frequent answers, one is picked at random, so
     the score is the share of them that are right.
 
-    Yes/no questions and choices of a picture are an exception, because a benchmark balances their right answers.
-    Leaving out the item's own patient would make the item's right answer the rarest, and the guess always wrong. For
-    these items, every answer is taken as most frequent whose count over all patients reaches the highest count over
-    other patients. For example, if 50 of 100 patients have "yes" and 50 have "no", both answers are taken, and each
-    item's score is 0.5.
+    Yes/no questions and choices of a picture are an exception, because a benchmark balances their right answers. For
+    example, if 50 patients have "yes" and 50 have "no", a patient with "yes" leaves 49 "yes" and 50 "no", and the guess
+    would always be wrong. For these items, an answer also counts as most frequent if its count reaches the highest one
+    (50) when the item's own patient is added. So the guesser picks "yes" or "no" at random, and the score is 0.5.
     """
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:

@@ -2,9 +2,9 @@
 
 A score is a ratio of sums over clusters (patients), or a weighted sum of these ratios. All intervals use t quantiles:
 
-- Share: Wilson's interval on the effective number of answers, which is their number divided by the design effect. The
-  design effect is ``(r · e + m) / (r + 1)``: ``r`` is the number of right or of wrong answers, whichever is smaller,
-  ``e`` the estimate (at least 0.7), and ``m`` the largest possible value (all answers of a patient are alike).
+- Share: Wilson's interval on the number of answers divided by the design effect, ``(r · e + m) / (r + 1)``. ``e`` is
+  the estimated design effect (at least 0.7), ``m`` the largest one possible (each patient's answers all right or all
+  wrong), and ``r`` the number of right or of wrong answers, whichever is smaller.
 - Sum of shares with positive weights (means of kinds, levels and findings; scores corrected for chance): Wilson's
   interval on the scale from all wrong to all right, with the variance of the sum over patients.
 - Mean of values that are not answers (overlaps, contrasts): a t interval; for values from 0 to 1, Wilson's interval.
@@ -135,8 +135,8 @@ class Makeup:
     ) -> tuple[Floats, Floats]:
         """Return the half-widths, downwards and upwards, of the intervals of differences ``value`` (see the module).
 
-        The arguments are the fields of :class:`Estimates` with the same names. Scores that are not made of answers have
-        a plain t interval. No interval reaches beyond the largest or smallest possible score.
+        The arguments are the fields of :class:`Estimates` with the same names. If a row of ``answers`` is empty, as for
+        overlaps, the interval is a plain t interval. No interval reaches beyond the largest or smallest possible score.
         """
         weight = _divided(members, answers)
         in_answers = _divided(influence, weight)

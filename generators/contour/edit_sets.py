@@ -312,15 +312,18 @@ class EditSets:
 
 
 def levels_of_area(changes: Weights, shares: Weights) -> tuple[Numbers, list[Weights]]:
-    """Return two categories ``(N, 2)`` for each of N sets of four pictures, and the intended share of each category.
+    """Return two categories ``(N, 2)`` for each of N sets of four pictures, and the intended shares of the categories.
 
-    ``changes`` ``(N, 3)`` has the logarithms of three ratios: the area of each wrong picture divided by the area of the
-    right picture. A category is 4 * grade + rank. The rank (0 to 3) is the place of the right picture among the four
-    pictures, ordered by area. The grade (0 to 2) says how much two areas differ. In the first
-    column of the result, these are the two smallest areas; in the second column, the smallest and the largest area.
-    ``shares`` ``(3, 4)`` has the intended shares of the four ranks in each grade. A guesser can see how large the
-    differences are, so the shares must hold in each grade and not only over all grades.
+    A category is the number 4 * grade + rank:
+
+    - rank (0 to 3): how many of the wrong pictures have a smaller area than the right picture.
+    - grade (0 small, 1 middle, 2 large): in the first column, the difference between the two smallest of the four
+      areas; in the second column, the difference between the smallest and the largest area.
+
+    ``changes (N, 3)`` has the logarithm of each wrong picture's area divided by the right picture's area.
+    ``shares (3, 4)`` has the intended shares of the four ranks in each grade.
     """
+    # A guesser sees how large the differences are, so the shares must hold in each grade and not only over all grades.
     areas = np.sort(np.pad(changes, ((0, 0), (0, 1))), axis=1)
     ranks = (changes < 0).sum(axis=1)
     columns, wanted = [], []

@@ -42,7 +42,7 @@ class ContourPlan:
     overlap: float
 
     def suboptimal(self, optimal: Mask) -> Mask:
-        """Return the suboptimal mask: the optimal mask with all true edits applied, but no spurious ones."""
+        """Return the suboptimal mask: the optimal mask with all true edits (errors) applied."""
         return self.with_errors(optimal, self.true)
 
     def with_errors(self, optimal: Mask, errors: tuple[int, ...]) -> Mask:

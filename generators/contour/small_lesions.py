@@ -2,8 +2,8 @@
 
 On a small lesion the points of two edits would be too close together, so the suboptimal mask has one error. One picture
 undoes this error. Each of the other pictures makes an edit at another place of the suboptimal mask; this edit is drawn
-in the same way as the error. So each picture differs by one edit from the outline shown, and any of the four could be
-right.
+in the same way as the error. So each picture differs by one edit from the outline shown, and the outlines alone do not
+tell which of the four is right.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Revised(NamedTuple):
 
 
 def draw_revisions(pool: EditSets, spacing: float, modest: bool) -> Choice | str:
-    """Draw a random error of the outline and three wrong revisions of it; return a reason if that is impossible.
+    """Draw a random error, and three edits that wrongly revise the outline; return a reason if that is impossible.
 
     ``spacing`` is the least distance between points in pixels; ``modest`` is as in :func:`draw_edits`.
     """

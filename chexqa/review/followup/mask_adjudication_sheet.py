@@ -49,14 +49,14 @@ def adjudicate_masks(
     path: Path, verdicts: Iterable[Verdict], out: Path, adjudicator: str, blind_names: bool, progress: Progress,
     image_root: Path | None = None, beside: Beside | None = None, page_only: bool = False,
 ) -> Adjudicated:  # fmt: skip
-    """Write the sheet of the disputed masks of a manifest or benchmark into the new folder ``out``, and return it.
+    """Write the sheet of the disputed masks of a manifest or benchmark into the new folder ``out``.
 
     - ``beside``: a function that also writes the rows as a review page (HTML).
     - ``page_only``: True to write only the review page.
     - ``blind_names``: True to leave out the reviewers' names and to shuffle their verdicts.
 
-    Raises ``InputError`` if a verdict is on another mask, if no mask is disputed, or if the adjudicator judged or drew
-    a disputed mask.
+    Raises ``InputError`` if ``path`` no longer has a mask that a verdict is on, or has changed it; also if no mask is
+    disputed, or if the adjudicator judged or drew a disputed mask.
     """
     adjudicator = one_name(adjudicator, "--adjudicator")
     rows = [verdict for verdict in verdicts if verdict.is_on_mask]

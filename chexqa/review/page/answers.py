@@ -104,10 +104,10 @@ class PartAnswers:
         return bool(cells.get(columns.VERDICT))
 
     def take(self, sent: Sequence[Any]) -> None:
-        """Add to the part's answers the changes that a page sent, and write the answers' file; a closed part does not
-        change.
+        """Add the changes that a page sent to this part's answers, and write the file with the answers.
 
-        Raises ``InputError`` and adds nothing if a change cannot come from the page.
+        Does nothing if the reader has closed the part. Raises ``InputError`` and adds nothing if a change cannot come
+        from the page.
         """
         if self.locked:
             return

@@ -65,7 +65,8 @@ def apply_to_manifest(
     - ``mask_dir``: a folder with further redrawn masks (:func:`chexqa.review.resolve.redrawn.read_folder`); they
       replace the masks of their cases whatever the verdict.
 
-    Raises ``InputError`` for verdicts on other masks or on items, or if ``out`` exists already.
+    Raises ``InputError`` if a verdict is on a mask that is not in the manifest, or on an item instead of a mask. Raises
+    it also if there is neither a verdict nor a mask in ``mask_dir``, or if ``out`` exists already.
     """
     masks = ManifestMasks(cases, image_root)
     if os.path.lexists(out):

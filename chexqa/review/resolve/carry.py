@@ -102,9 +102,13 @@ class _NewItems:
             found.setdefault(question_seen(item), []).append(item.item_id)
         return found
 
-    def fresh(self, old: Benchmark, rows: Set[str]) -> tuple[Item, ...]:
-        """Return the items of cases with judged ``rows`` whose question ``old`` does not ask."""
-        reviewed = {item.case_id for item in old.items if item_row_id(item.item_id) in rows}
+    def fresh(self, old: Benchmark, judged_rows: Set[str]) -> tuple[Item, ...]:
+        """Return the new items of reviewed cases.
+
+        A case is reviewed if a row of the benchmark ``old`` on this case is in ``judged_rows``. An item is new if
+        ``old`` does not have the same question with the same pictures and options.
+        """
+        reviewed = {item.case_id for item in old.items if item_row_id(item.item_id) in judged_rows}
         asked = {question_seen(item) for item in old.items if item.case_id in reviewed}
         own = (item for item in self.bench.items if item.case_id in reviewed and item.finding != MARKER)
         return tuple(item for item in own if question_seen(item) not in asked)

@@ -96,7 +96,7 @@ def place_panel(bench: Benchmark, item: Item, answers: GivenAnswers, with_key: b
 def ruled_picture(image: Image) -> Image:
     """Return a radiograph as RGB with a ruler outside its left and its upper edge.
 
-    The rulers show pixels of the radiograph, but cover none of them.
+    The rulers count the radiograph's pixels. The returned picture is larger, so the rulers cover none of these pixels.
     """
     picture = _rgb(image)
     height, width = picture.shape[:2]

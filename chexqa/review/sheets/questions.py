@@ -138,11 +138,11 @@ class Questions:
         return works
 
     def narrowed(self, named: Sequence[tuple[str, ...]]) -> tuple[Questions, list[tuple[str, ...]]]:
-        """Keep only the named items of cases that are named in part; return the questions left and the named cases.
+        """If single items of a case are named, drop the other items of this case.
 
-        An entry of ``named`` has the id of one item, or the ids of one case. For example, ``[("c1/detection",),
-        ("c2",)]`` drops all items of the case c1 except ``c1/detection``, and the result's list of cases is ``[("c2",),
-        ("c1",)]``. The questions of cases that are not named are kept.
+        An entry of ``named`` has the id of one item, or the ids of one case. Return the questions left, and all named
+        cases, also those of named items. For example, with ``[("c1/detection",), ("c2",)]``, the case c1 keeps only the
+        item ``c1/detection``; every other case keeps all its items. The cases returned are ``[("c2",), ("c1",)]``.
         """
         _, keys = self.bench.key("'chexqa review export'")
         items = {item.item_id: case_id for case_id, own in self._cases.items() for item in own}

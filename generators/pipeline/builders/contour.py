@@ -129,9 +129,13 @@ def evaluation(case: CaseToBuild, kind: Kind) -> None:
 
 @builds("revision_expansion", "revision_contraction")
 def points(case: CaseToBuild, kind: Kind) -> None:
-    """Add the item that asks at which points the outline must be expanded, or contracted, if the outline has an error.
+    """Add the item of this kind on coloured points, if the outline shown has an error.
 
-    The expansion item shows the picture with the points; the contraction item refers to the same picture.
+    ``kind`` is either of two kinds, which share one picture with the points:
+
+    - ``revision_expansion``: asks at which points the outline must be expanded.
+    - ``revision_contraction``: asks at which points the outline must be contracted. In a conversation, this item does
+      not show the picture again.
     """
     found = _outlines(case)
     if found is None or not found.is_altered:
