@@ -116,6 +116,6 @@ def _refuse(bench: Benchmark) -> None:
     if bench.about["canary"]:
         raise InputError(
             f"{bench.folder}: is marked as a test set (canary '{bench.about['canary']}'), as every benchmark is, and "
-            "test sets must not be used for training; make a benchmark from other patients for training only, and load "
-            "that one with allow_test=True."
+            "test sets must not be used for training; make a separate benchmark from other patients for training, and "
+            "load it with allow_test=True, because it carries a canary too."
         )

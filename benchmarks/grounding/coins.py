@@ -2,14 +2,15 @@
 
 ``python benchmarks/grounding/coins.py [RUNS] [PATIENTS …]`` simulates models that answer yes with a probability of 50,
 85, 90 or 95 %, whatever the picture shows. It also simulates models that look at 10 to 50 % of the pictures and answer
-yes to the rest with a probability of 90 %. Each patient has one case with the finding. For each model and number of
-patients it simulates RUNS runs. It prints the share of runs with each verdict, and the share of runs that other
-people's published rules class as "uses the picture". 1,000 runs with 30, 100, 200 and 400 patients take about two
-minutes.
+yes to the rest with a probability of 90 %. For each model and number of patients it simulates RUNS runs. It prints
+the share of runs with each verdict, and the share of runs that other people's published rules class as "uses the
+picture". 1,000 runs with 30, 100, 200 and 400 patients take about two minutes.
 
-Half of the patients have one finding, half the other. For coins, the runs are simulated twice more: once with findings
-whose numbers of patients halve from one finding to the next, down to one patient, and once with many findings of two or
-three patients each.
+Each patient has one case, in which a finding is present. There are two findings; half of the patients have the first,
+half the second. For coins, the runs are simulated twice more with other findings:
+
+- The first finding has half of the patients, and each further finding half of the remaining patients, down to one.
+- Each finding has two or three patients.
 """
 
 from __future__ import annotations
@@ -77,8 +78,9 @@ def tables(
 def main(runs: int = 1000, *sizes: int) -> None:
     for patients in sizes or (30, 100, 200, 400):
         print(
-            f"{patients} patients. Verdicts on {runs} runs of each model, and verdicts '{READS}' by the measures CGR, "
-            "UAR and IS. A coin answers at random, whatever the picture shows:"
+            f"{patients} patients, {runs} runs of each model: the share of runs with each verdict, and the share that "
+            f"the published measures CGR, UAR and IS class as '{READS}'. A coin is a model that answers at random, "
+            "whatever the picture shows."
         )
         whole = {coin(yes): (yes, yes, yes) for yes in COINS}
         lookers = [planted_looks.Planted(f"looks in {100 * looks:.0f} %", looks, 0, 0.9, USES) for looks in LOOKS]

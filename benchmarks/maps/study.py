@@ -1,10 +1,12 @@
-"""A study like XBench's: 300 phantoms, six map makers of known quality, and a random one of each model family.
+"""Test of the heat-map study on 300 phantoms, with six map makers of known quality and five with random weights.
 
-The grades of the six makers of ``planted.py`` depend by known amounts on the lesion's size, on the maker's training
-domain, and on whether the maker recognizes the finding. The makers
-with random weights test the software: every family must run, and the grades of these makers must be at chance. The
-maps, the tables and the page ``graded/maps.html`` stay in FOLDER. Without torch, transformers, open_clip and
-torchvision, only the six makers take part.
+- The six makers are in ``planted.py``. Their grades depend by known amounts on the lesion's size, on the maker's
+  training domain, and on whether the maker recognizes the finding. The program prints the known amounts
+  beside those that the study finds.
+- The five makers are models with random weights, one for each model family. Every family must run, and the grades must
+  be at chance. These makers need torch, transformers, open_clip and torchvision; without torch they are left out.
+
+The design of the study is that of XBench. The maps, the tables and the page ``graded/maps.html`` stay in FOLDER.
 
     python benchmarks/maps/study.py FOLDER [CASES]
 """

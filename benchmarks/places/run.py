@@ -101,7 +101,10 @@ def main(count: int) -> int:
     print(f"{count:,} phantoms of {SIDE} px, {time.perf_counter() - start:.0f} s")
     print(f"oracle: {right:,} of {oracle.height:,} questions right (all must be)")
     failed = right != oracle.height
-    print("share of right points where the finding is present, as chexqa scores them and as computed independently:")
+    print(
+        "share of hits in questions that ask for a point on a present finding, as chexqa scores them and as computed "
+        "independently:"
+    )
     print("baseline      | questions | chexqa | computed | standard error | difference / standard error")
     for name, hits in expected.items():
         rows = asked.filter(

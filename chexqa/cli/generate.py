@@ -195,13 +195,14 @@ def _print(about: Record, out: Path) -> None:
 
 
 def _print_without_hit(made: Benchmark) -> None:
-    """Print of how many items on the grid no cell is a hit, if there are any, and how they count."""
+    """Print the number of items on the grid in which no cell is a hit, and how they count; print nothing for 0."""
     answers, _ = made.key("counting items without a hit")
     without = Counter(item.kind for item in made.items if not answers[item.item_id].answer)
     for kind, many in without.items():
         console().print(
-            f"No cell is a hit in {many:,} of {made.about['counts']['kinds'][kind]:,} {kind} items: every answer to "
-            "them is a miss, and a report's ceiling is the share of the other items.",
+            f"In {many:,} of {made.about['counts']['kinds'][kind]:,} {kind} items no cell is a hit, so every answer to "
+            "these items is a miss. Reports show the share of the other items as the ceiling, the highest possible "
+            "hit rate.",
             soft_wrap=True,
         )
 

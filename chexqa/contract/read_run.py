@@ -182,11 +182,13 @@ class Log(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """Run: its folder, the content of ``run.json``, and the last turn of each (model, item, repeat, rotation).
+    """Content of a run folder, without the turns that a later turn replaced.
 
-    ``turns`` has the turns on original pictures, ``altered`` those on altered pictures. ``aside`` has a summary for
-    each log with lines that are not turns. ``decision`` is the content of ``decision.json``, which a run with a
-    stopping rule writes at its end; it is None for every other run.
+    - ``about``: the content of ``run.json``.
+    - ``turns``, ``altered``: the turns on original and on altered pictures, one per (model, item, repeat, rotation).
+    - ``aside``: summaries of lines that are not turns, one for each log that contains such lines.
+    - ``decision``: the content of ``decision.json``, which a run with a stopping rule writes at its end; None if there
+      is no such file.
     """
 
     folder: Path

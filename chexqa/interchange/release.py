@@ -188,8 +188,8 @@ class _Case:
                 made.append(self._item(kind, part))
             elif kind not in ATTRIBUTES:
                 raise InputError(
-                    f"the {kind} question is missing, although the right answers to the earlier questions lead to it; "
-                    f"get {layout.INDEX} again."
+                    f"the {kind} question is missing, although this case's right answers to the earlier questions lead "
+                    f"to it; download CheXpercept's {layout.INDEX} again."
                 )
         return made
 
@@ -250,7 +250,9 @@ class _Case:
             images = [self._picture("option", f"{folder}/{option['relative_path']}").image for option in given]
         colors = [option["color"] if kind in REVISIONS and "color" in option else None for option in given]
         if colors[-1] not in (None, layout.NO_POINT):
-            raise InputError(f"the {kind} question ends with a point; add the option '{layout.NO_POINT}' as its last.")
+            raise InputError(
+                f"the last option of the {kind} question is a point, but must be '{layout.NO_POINT}'; add this option."
+            )
         return [
             Option(number, text, image, color if color in POINT_COLORS else None)
             for number, (text, image, color) in enumerate(zip(texts, images, colors, strict=True), start=1)

@@ -263,13 +263,13 @@ class Pictures:
         found = self._fitting(name)
         if len(found) > 1:
             raise InputError(
-                f"{name}: {len(found)} pictures in {self._root} have this name ({found[0]}, {found[1]}); give the "
-                "pictures the paths that the annotations have."
+                f"{name}: {len(found)} pictures in {self._root} have this name ({found[0]}, {found[1]}); move "
+                "each picture to the path that the annotations name."
             )
         if found and uses[found[0]] > 1 and found[0] != name:
             raise InputError(
-                f"{name}: another picture of the annotations also leads to {found[0]} in {self._root}; give the "
-                "pictures the paths that the annotations have."
+                f"{name}: another name in the annotations fits the same picture, {found[0]} in {self._root}; move "
+                "each picture to the path that the annotations name."
             )
         return found[0] if found else None
 

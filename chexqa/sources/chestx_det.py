@@ -47,9 +47,9 @@ def ingest(
     """Write a manifest of the data set in ``root``: one case for each finding of each radiograph.
 
     A case's mask is the union of all instances of its finding. The pictures are in the folder ``images`` (default:
-    ``root``), or in its subfolders ``train_data``, ``test_data``, ``train`` or ``test``. A radiograph without any
-    outline becomes a case without the finding for each finding in ``absent``. A damaged entry is left out and recorded
-    among the outcome's faults.
+    ``root``), or in its subfolders ``train_data``, ``test_data``, ``train`` or ``test``. For each finding
+    in ``absent``, a radiograph without any outline becomes a case in which this finding is absent. A damaged entry is
+    left out and recorded among the outcome's faults.
     """
     images = images or root
     files = [(split, root / f"ChestX_Det_{split}.json") for split in SPLITS]

@@ -258,8 +258,8 @@ def _apart(found: list[Resolution]) -> str:
               help="Correlation of the difference between the models on one item with their difference on another item "
                    "of the same patient.")  # fmt: skip
 @click.option("--tests", default=1, show_default=True, type=click.IntRange(1, 1_000_000), metavar="K",
-              help="Number of tests that Holm's correction covers. 14 models need 368 tests: for each of 4 scores, "
-                   "one for each of the 91 pairs of models, and one of medical against general models.")  # fmt: skip
+              help="Number of tests that Holm's correction covers. For example, 14 models need 368 tests: 4 scores "
+                   "times 92 comparisons (91 pairs of models, and medical against general models).")  # fmt: skip
 @click.option("--models", "names", metavar="A,B|all", shell_complete=completion.models,
               help="Also show the price of asking these models.")  # fmt: skip
 @other_model
@@ -326,7 +326,7 @@ def _show_power(
     out.print(title, style="bold", soft_wrap=True)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), collapse_padding=True)
     table.add_column("score", no_wrap=True)
-    for head in ("patients", "found from", f"power at {difference:g}", f"needed for {difference:g}",
+    for head in ("patients", "least found", f"power at {difference:g}", f"needed for {difference:g}",
                  f"alike within {difference:g}", "until decided"):  # fmt: skip
         table.add_column(head, justify="right")
     for row in found:
@@ -339,14 +339,14 @@ def _show_power(
     family = f" divided by {assumed.tests:,}, as for the first test in Holm's method" if assumed.tests > 1 else ""
     out.print(
         "patients: the number of patients with items that count in the score.\n"
-        "found from: the difference, in points, that a test detects in four of five studies; the level of the test is "
-        f"5 %{family}; 'none': so few patients are not enough to detect even the largest possible difference.\n"
+        "least found: the smallest difference, in points, that a test detects in four of five studies; the level of "
+        f"the test is 5 %{family}; 'none': these patients are too few to detect even the largest possible difference.\n"
         "needed: the number of patients with which a study with the same mix of items detects a difference of "
         f"{difference:g} points in four of five studies; patients whose items do not count in the score are included.\n"
         "alike: likewise, the number of patients with which, in four of five studies, the 90 % interval shows that two "
         f"models with equal true scores differ by less than {difference:g} points.\n"
         "until decided: the median number of counted patients after which 'eval --until-decided' stops, for a true "
-        f"difference of {difference:g} points; 'no' with a percentage: only this share of studies decides.\n"
+        f"difference of {difference:g} points; 'no': only this share of studies stops early, so no median exists.\n"
         "'none' under needed and alike: no item can be answered right (no cell of the grid is a hit).\n"
         f"Assumed: one model is right and the other wrong on {100 * assumed.discordance:g} % of "
         f"the items, with correlation {assumed.correlation:g} within a patient.",
@@ -368,7 +368,7 @@ def _show_power(
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the run.")
 @click.option("--repeats", type=_TIMES, default=1, show_default=True, help="Number of repeats of each conversation.")
 @click.option("--rotate", "rotations", type=_TIMES, default=1, show_default=True,
-              help="Number of orders of the options, each asked once.")  # fmt: skip
+              help="Number of orders of the options; each conversation is held once with each order.")  # fmt: skip
 @click.option("--limit", type=_COUNT, metavar="N", help="As a trial, ask only about N cases ('eval --limit').")
 @click.option(
     "--exclude",

@@ -97,16 +97,16 @@ def show_status(folder: Path, as_json: bool) -> None:
               help="The benchmark's folder, if it moved since the run.")  # fmt: skip
 @click.option("-o", "--out", "output", required=True, metavar="OUT", type=click.Path(path_type=Path),
               help="Where to write: a file for predictions, a new folder for other formats.")  # fmt: skip
-@click.option("--dataset", metavar="OWNER/NAME", help="For huggingface: the data set's name on the hub.")
-@click.option(
-    "--organization", metavar="NAME", help="For every-eval-ever: name of the organization that publishes the records."
-)
+@click.option("--dataset", metavar="OWNER/NAME", help="With --format huggingface: the data set's name on the hub.")
+@click.option("--organization", metavar="NAME",
+              help="With --format every-eval-ever: name of the organization that publishes the "
+                   "records.")  # fmt: skip
 @click.option("--relationship", type=click.Choice(["first_party", "third_party", "collaborative", "other"]),
-              help="For every-eval-ever: how your organization (--organization) is related to the makers of "
-                   "the models.")  # fmt: skip
+              help="With --format every-eval-ever: how your organization (--organization) is related to the "
+                   "makers of the models.")  # fmt: skip
 @click.option("--with-key", is_flag=True,
-              help="For every-eval-ever: include the right answers, which every reader of the records then "
-              "sees.")  # fmt: skip
+              help="With --format every-eval-ever: include the right answers, which every reader of the records "
+              "then sees.")  # fmt: skip
 def export(
     folder: Path, fmt: str, bench: Path | None, output: Path, dataset: str | None, organization: str | None,
     relationship: str | None, with_key: bool,

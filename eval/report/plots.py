@@ -204,8 +204,9 @@ def cells(chosen: np.ndarray[Any, Any], correct: np.ndarray[Any, Any], name: str
 
 
 def subgroups(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw the score of each group of patients or cases (mean over levels) for every model; groups are sorted by
-    dimension.
+    """Draw a heat map of scores: a row for each model, a column for each group of patients or cases, such as "sex: F".
+
+    A score is the mean over levels. The columns are in the order of ``table``.
     """
     keys = table.select("dimension", "group").unique(maintain_order=True).rows()
     if not keys:

@@ -49,8 +49,8 @@ class Threshold(NamedTuple):
     """Fitted threshold of one task, with its 95 % interval and the other parameters of the fit.
 
     - ``value``: the threshold, in the unit of the depths.
-    - ``low``, ``high``: the ends of the interval; 0 and infinity if the data set no limit, NaN if there are too few
-      observations.
+    - ``low``, ``high``: the ends of the interval. ``low`` is 0 if the responses set no lower limit, ``high`` is
+      infinity if they set no upper limit. Both are NaN for fewer than :data:`LEAST_OBSERVATIONS` observations.
     - ``slope``, ``lapse``: see :mod:`chexqa.eval.thresholds.psychometric`.
     - ``bias``: yes/no task: the criterion; task on points: the estimated share of points without an error that are
       chosen; task on four pictures: NaN.

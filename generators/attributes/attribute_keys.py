@@ -189,10 +189,10 @@ class Judgement:
     """Regions and lungs that a recipe's rule counts as affected, with the measures of the case.
 
     - ``involved``: the affected regions in the order of ``REGIONS``.
-    - ``filled_most``: the affected regions of which no component covers the threshold share (rule ``component`` only).
-      A component that covers the threshold share of no region counts in the region of which it covers most.
-    - ``lung_area``: the number of covered pixels of each given lung, keyed by side.
-    - ``lung_share``: the covered share of each given lung, keyed by side.
+    - ``filled_most``: the affected regions in which every component is below the threshold share; empty with the rule
+      ``union``. With the rule ``component``, a component that is below this share in every region affects the region
+      that it covers most.
+    - ``lung_area``, ``lung_share``: the number of covered pixels and the covered share of each given lung, by side.
     """
 
     measures: Measures

@@ -116,8 +116,8 @@ def test_items_in_which_no_cell_is_a_hit_are_counted(cli: Cli, phantoms: Path, t
         answers, _ = benchmark.load(out).key("this test")
         without = sum(not answer.answer for answer in answers.values())
         assert (without > 0) == (share == 1.0)
-        said = f"No cell is a hit in {without} of {len(answers)} grid_cell items: every answer to them is a miss"
-        assert text.count("No cell is a hit") == text.count(said) == (1 if without else 0)
+        said = f"In {without} of {len(answers)} grid_cell items no cell is a hit, so every answer to these items is"
+        assert text.count("no cell is a hit") == text.count(said) == (1 if without else 0)
 
 
 def test_json_is_benchmark_json_and_nothing_else(cli: Cli, phantoms: Path, tmp_path: Path) -> None:

@@ -41,8 +41,8 @@ _PATHS = click.Path(path_type=Path)
               help="flagged: only cases with a flagged item. redrawn: only redrawn masks that no second "
               "reader has approved.")  # fmt: skip
 @click.option("--cases", type=click.Path(path_type=Path),
-              help="The cases to export: a file with the id of a case, or of one item, per line, or a "
-              "mask_review.jsonl.")  # fmt: skip
+              help="The cases to export: a mask_review.jsonl, or a file with one id per line (of a case or of an "
+              "item).")  # fmt: skip
 @click.option("--sample", type=int, help="Sample this many cases, stratified by finding and path.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of assignment and sampling.")
 @click.option("--blind-answers", is_flag=True,
@@ -226,7 +226,8 @@ def open_second(
 )
 @click.option(
     "--again-after", type=click.FloatRange(0, 3650), default=14, show_default=True,
-    help="Days between the last answer of a reader's study and the day on which the server asks the repeated items.",
+    help="Days that the server waits before it asks a reader the repeated items. The wait begins when the reader has "
+    "closed all other parts of the study.",
 )  # fmt: skip
 def serve(folder: Path, host: str, port: int, password_file: Path | None, again_after: float) -> None:
     """Serve the pages of DIR (written by 'review export --page') until Ctrl+C; each answer is saved in DIR at once."""

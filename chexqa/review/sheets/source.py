@@ -85,7 +85,8 @@ def mask_source(path: Path, image_root: Path | None, manifest: Path | None = Non
     else:
         if manifest is not None:
             raise InputError(
-                f"--manifest: is only for masks of a benchmark, but {path} is a manifest; leave the option out."
+                f"--manifest: works only if masks of a benchmark are exported, but {path} is a manifest itself; leave "
+                "out --manifest."
             )
         cases = read_manifest(path, image_root)
         check_authors(cases)
