@@ -78,9 +78,9 @@ def tables(
 def main(runs: int = 1000, *sizes: int) -> None:
     for patients in sizes or (30, 100, 200, 400):
         print(
-            f"{patients} patients, {runs} runs of each model: the share of runs with each verdict, and the share that "
-            f"the published measures CGR, UAR and IS class as '{READS}'. A coin is a model that answers at random, "
-            "whatever the picture shows."
+            f"{patients} patients, {runs} runs of each model: the share of runs with each verdict of chexqa, and the "
+            f"share with the verdict '{READS}' of the published measures CGR, UAR and IS (arXiv 2606.17710). A coin is "
+            "a model that answers at random, whatever the picture shows."
         )
         whole = {coin(yes): (yes, yes, yes) for yes in COINS}
         lookers = [planted_looks.Planted(f"looks in {100 * looks:.0f} %", looks, 0, 0.9, USES) for looks in LOOKS]
@@ -91,7 +91,7 @@ def main(runs: int = 1000, *sizes: int) -> None:
             published = 100 * table.filter(published_class=READS).height / runs
             rest = 100 - uses - never
             print(f"{name}: {USES} {uses:.1f} %, {NOT_SHOWN} {never:.1f} %, {UNDECIDED} {rest:.1f} %; "
-                  f"by CGR, UAR and IS '{READS}' {published:.1f} %", flush=True)  # fmt: skip
+                  f"by the published measures: {READS} {published:.1f} %", flush=True)  # fmt: skip
         for spread, findings in SPREADS.items():
             for yes in COINS:
                 table = tables((yes, yes, yes), patients, runs, findings(patients))
