@@ -260,7 +260,7 @@ def opened_by_chromium(page: Path) -> str:
 
 
 def print_folders(sheets: Path) -> None:
-    """Print the size of each folder in ``sheets``, such as a reviewer's part."""
+    """Print the size of each folder in ``sheets``, such as the folder of one reviewer."""
     for home in sorted(path for path in sheets.iterdir() if path.is_dir()):
         size = sum(path.stat().st_size for path in home.rglob("*") if path.is_file())
         print(f"folder {home.name}: {size / MEGABYTE:.1f} MB", flush=True)

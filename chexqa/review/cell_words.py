@@ -157,7 +157,7 @@ def place_words(item: Item, size: Size) -> str:
 
 
 def parse_place(item: Item, text: str, size: Size) -> parser_places.Place:
-    """Return the place in a cell, in pixels of a picture of ``size``; the parser of model replies reads the cell."""
+    """Return the place that ``text``, from a sheet, describes; it is read like a model's reply."""
     return parser_places.read(item.form.name, text, PIXELS, size)
 
 

@@ -268,8 +268,8 @@ class Pictures:
             )
         if found and uses[found[0]] > 1 and found[0] != name:
             raise InputError(
-                f"{name}: another name in the annotations fits the same picture, {found[0]} in {self._root}; move "
-                "each picture to the path that the annotations name."
+                f"{name}: the picture {found[0]} in {self._root} fits this name, and also another name in the "
+                "annotations; move each picture to the path that the annotations name."
             )
         return found[0] if found else None
 

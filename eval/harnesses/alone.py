@@ -50,8 +50,9 @@ def doc_to_target(doc: Row) -> str:
 def process_results(doc: Row, results: Sequence[str]) -> dict[str, Any]:
     """Return the values of the metrics for one reply.
 
-    ``accuracy`` and ``readable`` are 1 or 0. ``corrected`` is a record, and :func:`corrected` makes the score from all
-    records. Raise ``ValueError`` for a row whose answer was left out.
+    ``accuracy`` and ``readable`` are 1 or 0. The score corrected for chance needs all replies: ``corrected`` is a
+    record of this one, and :func:`corrected` computes the score from all records. Raise ``ValueError`` for a row whose
+    answer was left out.
     """
     if doc.get("answer") is None:
         raise ValueError(

@@ -4,9 +4,9 @@ An interval is computed on Fisher's z scale, with the standard error from a jack
 correlation has an interval only if two conditions hold:
 
 - There are at least :data:`LEAST_CORRELATED` clusters (patients).
-- N p q is at least :data:`LEAST_RARE`. N is the number of rows. p and q are the shares of the rarer answer, right or
-  wrong, in the first and in the second column. For example, N p q is 10 for 1,000 rows with 10 % wrong answers in each
-  column.
+- N p q is at least :data:`LEAST_RARE`. N is the number of rows. p is the share of right or of wrong answers in the
+  first column, whichever is smaller; q is the same for the second column. For example, N p q is 10 for 1,000 rows with
+  10 % wrong answers in each column.
 
 ``docs/intervals.md`` shows how often these intervals contain the true value.
 """

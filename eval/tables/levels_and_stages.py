@@ -244,7 +244,7 @@ def case_stages(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def stages(study: ScoredSample) -> pl.DataFrame:
-    """Return the accuracy of each stage of each question path, alone and gated (right only after right earlier stages).
+    """Return the accuracy of each stage of each question path, without and with its earlier stages.
 
     - ``model, protocol, path, stage, cases, unfinished``
     - ``reading``: the history under which the stage was asked.

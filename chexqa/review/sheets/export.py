@@ -62,7 +62,7 @@ class Content(NamedTuple):
 
 
 class Place(NamedTuple):
-    """File of a sheet or of one of its parts: its path in the export's folder, and the part as in :class:`Content`."""
+    """Where a file of an export lies, and which part of the sheet it holds (as in :class:`Content`)."""
 
     file: str
     part: tuple[int, int] = (1, 1)
