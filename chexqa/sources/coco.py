@@ -28,10 +28,15 @@ from chexqa.sources.annotations import (
     from_annotations,
     refuse_foreign,
 )
-from chexqa.sources.case_records import Outcome, Terms
+from chexqa.sources.case_records import Outcome, Tally, Terms
 
 # Least IoU of the box around an annotation's run lengths and its "bbox".
 _LEAST_OVERLAP = 0.5
+
+_UNSIZED = (
+    "without width and height in the file: polygons and boxes are taken to be in pixels of the pictures, so check with "
+    "'chexqa show' that they lie where they should"
+)
 
 
 def ingest(
@@ -39,9 +44,9 @@ def ingest(
 ) -> Outcome:
     """Write a manifest of a COCO file, one case for each finding of each picture.
 
-    ``labels`` maps categories to findings; a category with the name of a finding needs no entry. Polygons are in pixels
-    of the size that the picture's entry states (``width``, ``height``). ``InputError`` is raised if a picture has
-    another size.
+    ``labels`` maps categories to findings; a category with the name of a finding needs no entry. Polygons and boxes are
+    in pixels of the size that the picture's entry states (``width``, ``height``). ``InputError`` is raised if a picture
+    has another size; the outcome's remarks have the number of entries without a size.
     """
     text = read_text(file)
     refuse_foreign(file, text, None)
@@ -53,7 +58,14 @@ def ingest(
     named = {key: entry["name"] for key, entry in _by_id(data["categories"], "category", "name", file)}
     shapes = list(_shapes(data["annotations"], pictures, named, images, file))
     names = [entry["file_name"] for entry in pictures.values()]
-    return from_annotations(shapes, names, images, manifest, terms, anatomy, labels, absent)
+    unstated = {entry["file_name"] for entry in pictures.values() if None in (entry.get("width"), entry.get("height"))}
+    outcome = from_annotations(shapes, names, images, manifest, terms, anatomy, labels, absent)
+    unsized = Tally()
+    for name in dict.fromkeys(shape.image for shape in shapes if shape.source and "size" not in shape.source):
+        if name in unstated:
+            unsized.add(name)
+    unsized.remark(outcome.remarks, "picture", _UNSIZED)
+    return outcome
 
 
 def _refuse_panoptic(data: object, file: Path) -> None:
@@ -90,19 +102,22 @@ def _shapes(
         about, source = pictures[image], _source(entry, where)
         _check_box(entry, about, source, where)
         name = about["file_name"]
-        if "polygons" in source and name not in checked:
+        if "size" not in source and name not in checked:
             checked.add(name)
-            _check_size(about, files.size(name), where)
+            _check_size(about, files.size(name), f"{where}: its {'box is' if 'box' in source else 'polygons are'}")
         yield Annotation(name, named[category], source, where)
 
 
-def _check_size(about: Record, size: tuple[int, int] | None, where: str) -> None:
-    """Raise ``InputError`` if the picture's size differs from the size that its entry in the file states."""
+def _check_size(about: Record, size: tuple[int, int] | None, shape: str) -> None:
+    """Raise ``InputError`` if the picture's size differs from the size that its entry in the file states.
+
+    The message begins with ``shape``, such as "c.json, annotation 3: its box is".
+    """
     said = (about.get("height"), about.get("width"))
     if size is not None and None not in said and size != said:
         raise InputError(
-            f"{where}: its polygons are for {said[1]} x {said[0]} px, but {about['file_name']} has {size[1]} x "
-            f"{size[0]} px; give the pictures that the polygons were drawn on."
+            f"{shape} for {said[1]} x {said[0]} px, but {about['file_name']} has {size[1]} x "
+            f"{size[0]} px; give the pictures that the annotations were drawn on."
         )
 
 

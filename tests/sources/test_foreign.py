@@ -238,16 +238,29 @@ def test_a_table_may_have_windows_paths(images: Path, tmp_path: Path, cli: Cli) 
     assert (made.case.case_id, np.array_equal(made.source_mask, FLUID)) == ("images/a/effusion", True)
 
 
-def test_the_size_of_a_picture_in_a_folder_is_checked(images: Path, tmp_path: Path, cli: Cli) -> None:
+@pytest.mark.parametrize(("shape", "words"), [({}, "its polygons are"), ({"segmentation": []}, "its box is")])
+def test_the_size_of_a_picture_in_a_folder_is_checked(
+    images: Path, tmp_path: Path, cli: Cli, shape: dict[str, Any], words: str
+) -> None:
     (images / "inner").mkdir()
     (images / "a.png").rename(images / "inner/a.png")
-    file = coco(tmp_path / "c.json", ["a.png"])
+    file = coco(tmp_path / "c.json", ["a.png"], **shape)
     halved = json.loads(file.read_text())
     halved["images"][0] |= {"width": WIDE // 2, "height": TALL // 2}
     file.write_text(json.dumps(halved))
     code, _, err = cli("ingest", "coco", file, "--images", images, "-o", tmp_path / "m.jsonl")
     assert code == 2
-    assert "its polygons are for 80 x 60 px, but a.png has 160 x 120 px" in " ".join(err.split())
+    assert f"{words} for 80 x 60 px, but a.png has 160 x 120 px" in " ".join(err.split())
+
+
+def test_pictures_without_a_size_in_the_file_are_counted(images: Path, tmp_path: Path, cli: Cli) -> None:
+    file = coco(tmp_path / "c.json", ["a.png"])
+    data = json.loads(file.read_text())
+    del data["images"][0]["width"]
+    file.write_text(json.dumps(data))
+    code, _, err = cli("ingest", "coco", file, "--images", images, "-o", tmp_path / "m.jsonl")
+    assert code == 0
+    assert "1 picture without width and height in the file: polygons and boxes are taken" in " ".join(err.split())
 
 
 def test_sizes_are_those_of_the_turned_picture(images: Path, tmp_path: Path, cli: Cli) -> None:
