@@ -137,10 +137,12 @@ class Labels:
             self._unknown.setdefault(label, Tally()).add(label)
         return name
 
-    def remark(self, outcome: Outcome) -> None:
-        """Add to the outcome a remark on each label that is not known."""
+    def remark(self, outcome: Outcome, unmasked: bool) -> None:
+        """Add to the outcome a remark on each label that is not known; ``unmasked`` is as in :class:`Absent`."""
         for label, tally in self._unknown.items():
             hint = f"give {self._option} '{label}=NAME' to use them (NAME: a finding, {', '.join(cases.STRUCTURES)})"
+            if unmasked:
+                hint += "; a picture with nothing but such annotations counts as one without any finding"
             tally.remark(outcome.remarks, "annotation", f"not used: {hint}")
 
 
@@ -236,7 +238,7 @@ def _records(
             if mask is not None or finding not in by_name:
                 yield record(f"{bare(image)}/{finding}", places.relative(images, path), finding, mask, terms, **details)
     lost.remark(outcome.remarks, "picture", "not found and left out")
-    labels.remark(outcome)
+    labels.remark(outcome, absent.unmasked)
     boxed.remark(outcome.remarks, "case", "without an outline: only tasks that ask for a place use boxes")
     unmarked.remark(outcome.remarks, "picture", "without an annotated finding (left out)")
     anatomy.remark()

@@ -251,10 +251,16 @@ def remark_unread(images: Path, masks: Path | None, outcome: Outcome) -> None:
     pictures, shapes = Tally(), Tally()
     for path in sorted(images.iterdir()):
         suffix = path.suffix.lower()
-        if suffix not in PICTURES and (suffix in _FOREIGN_PICTURES or (path.is_file() and dicom.is_dicom(path))):
+        if (
+            not path.name.startswith(".")
+            and suffix not in PICTURES
+            and (suffix in _FOREIGN_PICTURES or (path.is_file() and dicom.is_dicom(path)))
+        ):
             pictures.add(path.name)
     for path in sorted(masks.iterdir()) if masks is not None else ():
-        own = images.samefile(path.parent) and path.suffix.lower() in (*PICTURES, *_FOREIGN_PICTURES)
+        own = path.name.startswith(".") or (
+            images.samefile(path.parent) and path.suffix.lower() in (*PICTURES, *_FOREIGN_PICTURES)
+        )
         if path.suffix.lower() in _FOREIGN_MASKS and not own:
             shapes.add(path.name)
     pictures.remark(outcome.remarks, "file", "not read: a picture is a .png, .jpg, .jpeg, .dcm or .dicom file")
@@ -291,11 +297,13 @@ def structures(places: Places, root: Path, name: str) -> tuple[dict[str, str], d
         return anatomy, lesions
     for path in sorted((root / folder).iterdir()):
         structure, suffix = path.stem, path.suffix.lower()
+        if path.name.startswith("."):
+            continue
         if is_nifti(path):
             structure, suffix = path.name[: -len(".nii.gz" if suffix == ".gz" else ".nii")], ".png"
         if suffix in NO_MASKS:
             raise InputError(f"{path}: a mask must be a PNG; save it as one.")
-        if suffix != ".png" or path.name.startswith("."):
+        if suffix != ".png":
             continue
         if structure not in cases.STRUCTURES and structure not in findings.FINDINGS:
             known = [*cases.STRUCTURES, *findings.FINDINGS]

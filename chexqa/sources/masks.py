@@ -148,7 +148,11 @@ def from_flat(
     - ``labels`` maps grey values to findings and structures: one label map, ``a.png``. The folders must differ.
     """
     own = images.samefile(masks)
-    names = {composed(path.stem): path.name for path in sorted(images.iterdir()) if path.suffix.lower() in PICTURES}
+    names = {
+        composed(path.stem): path.name
+        for path in sorted(images.iterdir())
+        if path.suffix.lower() in PICTURES and not path.name.startswith(".")
+    }
     known = sorted((*findings.FINDINGS, *cases.STRUCTURES), key=len, reverse=True)
     shapes: list[Annotation] = []
     drawn: set[str] = set()
@@ -180,11 +184,12 @@ def _of_label_map(path: Path, image: str, images: Path, labels: Labels) -> Itera
     """Yield one shape for each value of a label map except 0; the shape's label is the value.
 
     A pixel has only one label, so a lesion leaves a hole in its lung. A lesion that borders on a lung is therefore
-    added to the lung's mask.
+    added to the lung's mask, except for findings outside the lungs, such as cardiomegaly.
     """
     values = _values(path, images / image)
     named = {int(value): labels.find(str(value)) for value in np.unique(values) if value}
-    lesions = np.isin(values, [value for value, name in named.items() if name in findings.FINDINGS])
+    in_lungs = {name for name, finding in findings.FINDINGS.items() if finding.field == "lung"}
+    lesions = np.isin(values, [value for value, name in named.items() if name in in_lungs])
     for value, name in named.items():
         mask = values == value
         if name in ("right_lung", "left_lung"):

@@ -286,3 +286,46 @@ def test_boxes_in_fractions_are_those_of_a_picture_in_a_folder(images: Path, tmp
     assert code == 0, err
     (made,) = cases.read_manifest(tmp_path / "m.jsonl")
     assert made.mask == {"box": [16.0, 60.0, 48.0, 48.0]}
+
+
+def test_a_heart_in_a_label_map_is_no_part_of_the_lungs(images: Path, tmp_path: Path, cli: Cli) -> None:
+    values = np.zeros((TALL, WIDE), np.uint8)
+    values[20:100, 20:60], values[20:100, 100:140] = 1, 2
+    values[50:100, 60:100] = 3
+    values[80:100, 20:60] = 4
+    (tmp_path / "maps").mkdir()
+    Image.fromarray(values).save(tmp_path / "maps/a.png")
+    (tmp_path / "maps/._a.png").write_bytes(b"an archive of macOS holds such files")
+    names = ("right_lung", "left_lung", "cardiomegaly", "effusion")
+    labels = [part for value, name in enumerate(names, start=1) for part in ("--label", f"{value}={name}")]
+    command = ("ingest", "masks", "--images", images, "--masks", tmp_path / "maps", *labels)
+    code, _, err = cli(*command, "-o", tmp_path / "m.jsonl")
+    assert code == 0, err
+    for made in loaded(tmp_path / "m.jsonl"):
+        assert np.array_equal(made.source_anatomy["right_lung"], np.isin(values, (1, 4)))
+        assert np.array_equal(made.source_anatomy["left_lung"], values == 2)
+
+
+def test_files_that_macos_adds_are_passed_over(images: Path, tmp_path: Path, cli: Cli) -> None:
+    png(tmp_path / "masks/a/effusion.png", FLUID)
+    png(tmp_path / "flat/a_effusion.png", FLUID)
+    for path in (images / "._a.png", tmp_path / "masks/a/._effusion.jpg", tmp_path / "masks/a/._effusion.png"):
+        path.write_bytes(b"a resource fork")
+    for form in (("--masks", tmp_path / "masks"), ("--masks", tmp_path / "flat", "--flat")):
+        out = tmp_path / f"{len(form)}.jsonl"
+        code, _, err = cli("ingest", "masks", "--images", images, *form, "--absent-unmasked", "-o", out)
+        assert code == 0, err
+        assert [case.case_id for case in cases.read_manifest(out)] == ["a/effusion"]
+
+
+def test_labels_without_a_meaning_are_told_apart_from_no_labels(images: Path, tmp_path: Path, cli: Cli) -> None:
+    Image.fromarray(np.add.outer(np.arange(TALL), np.arange(WIDE)[::-1]).astype(np.uint8)).save(images / "b.png")
+    file = coco(tmp_path / "c.json", ["a.png", "b.png"])
+    data = json.loads(file.read_text())
+    data["categories"].append({"id": 2, "name": "Pleuraerguss"})
+    data["annotations"][1]["category_id"] = 2
+    file.write_text(json.dumps(data))
+    command = ("ingest", "coco", file, "--images", images, "--absent-unmasked", "-o", tmp_path / "m.jsonl")
+    code, _, err = cli(*command)
+    assert code == 0
+    assert "a picture with nothing but such annotations counts as one without any finding" in " ".join(err.split())
