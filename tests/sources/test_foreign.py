@@ -78,7 +78,8 @@ def test_two_names_of_one_picture_make_no_case(images: Path, tmp_path: Path, cli
     file = coco(tmp_path / "c.json", ["train/a.png", "val/a.png"])
     code, _, err = cli("ingest", "coco", file, "--images", images, "-o", tmp_path / "m.jsonl")
     assert code == 2
-    assert "train/a.png: another name in the annotations fits the same picture, a.png" in " ".join(err.split())
+    assert "fits this name, and also another name in the annotations" in " ".join(err.split())
+    assert "train/a.png: the picture a.png in" in " ".join(err.split())
 
 
 def test_a_picture_is_taken_from_the_folder_that_its_name_has(images: Path, tmp_path: Path, cli: Cli) -> None:
