@@ -1,10 +1,11 @@
 """False-positive rate of the test that compares a model with a random sample of readers.
 
-In the simulated studies, a model and several readers answer the same cases. Cases differ in difficulty, and readers
-differ in skill. The model is exactly as good as the mean of all possible readers, so each difference that the test
-reports (p < 0.05) is false. The script prints the percentage of studies with such a difference. ``--docs`` also writes
-the table into docs/readers.md. Run it with `python benchmarks/coverage/readers.py [STUDIES] [--docs]`; 10,000 studies
-take a minute.
+The studies are simulated: a model is exactly as good as the mean of all possible readers. A difference with p < 0.05 is
+therefore false. The script prints the percentage of studies with a false difference.
+
+    python benchmarks/coverage/readers.py [STUDIES] [--docs]
+
+``--docs`` also writes the table into docs/readers.md. 10,000 studies take a minute.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "readers.md"
 
 
 def studies(random: np.random.Generator, count: int, readers: int, cases: int, setting: str) -> Analysis:
-    """Simulate ``count`` studies in which the model is as good as the mean reader; return the analysis of each study.
+    """Simulate ``count`` studies of a model that is as good as the mean reader; return their analysis.
 
     ``setting`` is a name in :data:`SETTINGS`.
     """

@@ -1,9 +1,10 @@
 """Error of a measured accuracy if some keys are false, before and after correction by an expert review.
 
-A simulated study has 400 patients with one item of each of five kinds, 2,000 items in all. 8 % of the keys are false.
-Experts review the 150 items of 30 patients. If a key is false, half of the answers that are truly wrong agree with it,
-and so count as right. ``--docs`` also writes the table into docs/readers.md. Run it with `python
-benchmarks/coverage/reviewed.py [STUDIES] [--docs]`; 5,000 studies take half a minute.
+A simulated study has 2,000 items, 8 % of them with a false key. Experts review 150 items.
+
+    python benchmarks/coverage/reviewed.py [STUDIES] [--docs]
+
+``--docs`` also writes the table into docs/readers.md. 5,000 studies take half a minute.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ import numpy as np
 
 from chexqa.eval.readers.prediction_powered import Answers, corrected
 
+# Each patient has one item of each kind. REVIEWED is the number of patients whose items are reviewed.
 PATIENTS, KINDS, REVIEWED, FALSE = 400, 5, 30, 0.08
 PAGE = Path(__file__).parents[2] / "docs" / "readers.md"
 
 
 def study(random: np.random.Generator, accuracy: float, rho: float) -> Answers:
-    """Return the simulated answers of one study; ``rho`` is the correlation between answers to items of the same
-    patient.
-    """
+    """Simulate the answers of one study; ``rho`` is the correlation between answers of a patient."""
     patient, kind = np.repeat(np.arange(PATIENTS), KINDS), np.tile(np.arange(KINDS), PATIENTS)
     size = (1 - rho) / rho if rho else np.inf
     skill = random.beta(accuracy * size, (1 - accuracy) * size, PATIENTS) if rho else np.full(PATIENTS, accuracy)
     right = (random.random(len(patient)) < skill[patient]).astype(float)
+    # Half of the wrong answers agree with a false key, and so count as right.
     lucky = (right == 0) & (random.random(len(patient)) < 0.5)
     keyed = np.where(random.random(len(patient)) < FALSE, lucky, right)
     seen = np.isin(patient, random.permutation(PATIENTS)[:REVIEWED])

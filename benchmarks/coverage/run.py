@@ -1,33 +1,13 @@
 """Coverage of 95 % intervals in simulated studies: how often an interval contains the true value.
 
-There is one table for each score. Its rows are numbers of patients and correlations of a patient's answers (rho); its
-columns are true values (p). Each cell shows the coverage and, in brackets, the mean width.
+There is one table for each score. It shows the coverage and, in brackets, the mean width of the intervals. Rows are
+usually numbers of patients and correlations of a patient's answers (rho), columns the true values (p).
 
-The answers are simulated: each patient's probability of a right answer is drawn with the mean p, such that two answers
-of a patient have the correlation rho. For the mean of kinds, rho is instead the correlation of the normal variables
-from which a patient's answers are made. ``chexqa.eval.scoring.intervals`` computes the scores and their intervals:
+    python benchmarks/coverage/run.py [DRAWS [NAME]] [--docs]
 
-* share: the share of right answers, with 4 answers per patient.
-* difference: the difference of two models' shares of right answers; 4 % or 20 % of the items are answered right by only
-  one of the models.
-* mean of kinds: the mean share over five kinds of different difficulty; each patient has one item of each kind.
-* mean of findings: the mean share over seven findings of different difficulty; each finding has its own patients.
-* composite: the mean score of three levels, corrected for chance. Level 1 has yes/no questions on seven findings, and
-  its score is the mean of sensitivity + specificity - 1. Level 2 has one kind of question with four options. Level 3 is
-  the mean of four kinds of question with four options.
-
-Two tables have other rows and columns:
-
-* few differ: the difference of two models that give the same answers except on a few patients. Rows: numbers of
-  patients, and the simulations :data:`FEW`. Columns: on how many patients the models differ on average.
-* correlation: the correlation between right answers to two questions, with two cases per patient
-  (``chexqa.eval.scoring.associations``). Rows: numbers of patients, and the shares of right answers to the two
-  questions. Columns: the correlation of the normal variables from which the answers are made.
-
-Run it with `python benchmarks/coverage/run.py [DRAWS [NAME]] [--docs]`. DRAWS is the number of simulated studies;
-10,000 take about twenty minutes, and another quarter of an hour for the correlations, which are computed separately for
-each study. NAME makes only one table, such as `composite` or `few differ`. ``--docs`` also writes the tables into
-docs/intervals.md.
+- DRAWS: the number of simulated studies. 10,000 take about 35 minutes.
+- NAME: the only table to make, such as `composite` or `few differ`.
+- ``--docs``: also write the tables into docs/intervals.md, which describes the scores.
 """
 
 from __future__ import annotations
@@ -63,11 +43,10 @@ FewDiffer = Callable[[np.random.Generator, int, int, float], tuple[Estimates, fl
 
 
 def sums(values: Floats, first: int = 0, patients: int | None = None) -> Sums:
-    """Return the sums over patients of ``values``.
+    """Return the sums over patients of ``values``, which has a row for each simulated study.
 
-    ``values`` has a row for each simulated study (draw), and columns for consecutive patients; ``first`` is the index
-    of the first of these patients. ``patients`` is the number of all patients (default: the number of columns). The
-    values of all other patients are 0.
+    The columns are consecutive patients, from number ``first``. ``patients`` is the number of all patients (default:
+    the number of columns); the values of patients without a column are 0.
     """
     table = sparse.csr_matrix(values)
     shape = (len(values), patients or values.shape[1])
@@ -77,7 +56,7 @@ def sums(values: Floats, first: int = 0, patients: int | None = None) -> Sums:
 def skills(random: np.random.Generator, p: float, rho: float, shape: tuple[int, ...]) -> Floats:
     """Draw each patient's probability of a right answer from a beta distribution with the mean ``p``.
 
-    Two answers of the same patient then have the correlation ``rho``.
+    ``rho`` is the correlation of two answers of a patient.
     """
     return random.beta(p * (1 - rho) / rho, (1 - p) * (1 - rho) / rho, shape) if rho else np.full(shape, p)
 
@@ -89,15 +68,15 @@ def share(random: np.random.Generator, draws: int, patients: int, p: float, rho:
 
 
 def difference(discordant: float) -> Simulation:
-    """Return a function that simulates the difference between two models' shares of right answers to the same items.
+    """Return a function that simulates the difference between two models' shares of right answers.
 
-    ``discordant`` is the share of items that only one of the models answers right. The second model is at most 5
-    percentage points worse than the first.
+    ``discordant`` is the share of items that only one of the models answers right.
     """
 
     def draw(random: np.random.Generator, draws: int, patients: int, p: float, rho: float) -> tuple[Estimates, float]:
         skill = skills(random, p, rho, (draws, patients))[..., None]
         first = random.random((draws, patients, ITEMS)) < skill
+        # The second model is at most 5 percentage points worse than the first.
         gap = min(0.05, discordant / 2)
         lost, won = (discordant + gap) / 2 / p, min((discordant - gap) / 2 / (1 - p), 1)
         chosen = random.random(first.shape)
@@ -114,10 +93,10 @@ def difference(discordant: float) -> Simulation:
 
 def mean_of_kinds(random: np.random.Generator, draws: int, patients: int, p: float, rho: float
                   ) -> tuple[Estimates, float]:  # fmt: skip
-    """Simulate ``draws`` studies; return each study's share of right answers over five kinds, and the true share.
+    """Simulate ``draws`` studies; return each study's mean share of right answers over five kinds, and the true mean.
 
-    The share is the mean over the kinds. Each patient has one item of each kind. ``rho`` is the correlation of the
-    normal variables from which a patient's answers are made.
+    Each patient has one item of each kind. ``rho`` is the correlation of the normal variables behind a patient's
+    answers.
     """
     easy = np.clip(p + np.linspace(-0.2, 0.1, KINDS), 0.02, 0.99)
     common = random.standard_normal((draws, patients, 1)) * np.sqrt(rho)
@@ -130,8 +109,7 @@ def mean_of_kinds(random: np.random.Generator, draws: int, patients: int, p: flo
 
 def mean_of_findings(random: np.random.Generator, draws: int, patients: int, p: float, rho: float
                      ) -> tuple[Estimates, float]:  # fmt: skip
-    """Simulate ``draws`` studies; return each study's mean over findings of the share of right answers, and the true
-    mean.
+    """Simulate ``draws`` studies; return each study's mean share of right answers over findings, and the true mean.
 
     Each of the seven findings has a seventh of the patients, with two answers per patient.
     """
@@ -149,7 +127,7 @@ def composite(random: np.random.Generator, draws: int, patients: int, p: float, 
               ) -> tuple[Estimates, float]:  # fmt: skip
     """Simulate ``draws`` studies; return each study's mean score over three levels, and the true mean.
 
-    Scores are corrected for chance. The model has the same skill ``p`` at each level.
+    Scores are corrected for chance. The model has the skill ``p`` at each level.
     """
 
     def level(kinds: int, chance: float, first: int = 0, count: int = patients) -> Estimates:
@@ -161,16 +139,18 @@ def composite(random: np.random.Generator, draws: int, patients: int, p: float, 
                  for kind in range(kinds)]  # fmt: skip
         return _mean(parts, draws)
 
+    # Level 1: yes/no questions; half of a finding's patients have the finding. Levels 2 and 3: one kind of question
+    # and four kinds, all with four options.
     ends = np.arange(2 * FINDINGS + 1) * patients // (2 * FINDINGS)
     coarse = [level(1, 0.5, first, last - first) for first, last in pairwise(ends)]
     return _mean([_mean(coarse, draws), level(1, 0.25), level(4, 0.25)], draws), p
 
 
 def _nested(first: list[Floats], second: list[Floats], asked: int, chance: float = 0.0) -> Estimates:
-    """Return the differences of two models' means over findings, each of which has its own patients.
+    """Return the differences between two models' means over findings; each patient has one finding.
 
-    ``first`` and ``second`` have the right answers ``(draws, patients)`` of each finding; ``asked`` is the number of
-    answers of each patient.
+    - ``first``, ``second``: each model's numbers of right answers ``(draws, patients)``, one array for each finding.
+    - ``asked``: the number of answers per patient.
     """
     draws, size = len(first[0]), sum(right.shape[1] for right in first)
     means = []
@@ -186,8 +166,7 @@ def _nested(first: list[Floats], second: list[Floats], asked: int, chance: float
 def few_lost(items: int, whole: bool = False) -> FewDiffer:
     """Return a function that simulates two models; the second has the answers of the first, with a few more errors.
 
-    Each patient has ``items`` answers. The first model has each of them right with probability 1/2. With ``whole``, a
-    model has all answers of a patient right, or all wrong.
+    Each patient has ``items`` answers. With ``whole``, a model has all answers of a patient right, or all wrong.
     """
 
     def draw(random: np.random.Generator, draws: int, patients: int, few: float) -> tuple[Estimates, float]:
@@ -202,12 +181,11 @@ def few_lost(items: int, whole: bool = False) -> FewDiffer:
 
 def few_lost_in_one_finding(random: np.random.Generator, draws: int, patients: int, few: float
                             ) -> tuple[Estimates, float]:  # fmt: skip
-    """Simulate two models that differ only on one of seven findings; return the estimates and the true difference.
+    """Simulate two models that differ only on the rarest of seven findings; return the estimates and the true gap.
 
-    Each patient has one finding and one answer. On the finding of the fewest patients, the second model has ``few``
-    more errors than the first on average. This finding has 1/31 of all patients, but at least ten; each of the other
-    six findings has a sixth of the remaining patients.
+    The second model has ``few`` more errors on average.
     """
+    # Each patient has one finding and one answer.
     small = max(10, patients // 31)
     sizes = [small, *[(patients - small) // 6] * 6]
     right = [(random.random((draws, size)) < 0.8).astype(float) for size in sizes]
@@ -219,8 +197,9 @@ def few_lost_by_constants(random: np.random.Generator, draws: int, patients: int
                           ) -> tuple[Estimates, float]:  # fmt: skip
     """Simulate a model that always says yes, and another one that says no to a few patients with the first finding.
 
-    Each study has seven findings. For each finding, half of the patients have it. The score is the mean over the
-    findings of sensitivity + specificity - 1.
+    ``few`` is the mean number of these patients. The score is the mean over seven findings of sensitivity + specificity
+    -
+    1. Half of a finding's patients have it.
     """
     size = patients // (2 * FINDINGS)
     right = [np.full((draws, size), float(keyed_yes)) for keyed_yes in [1, 0] * FINDINGS]
@@ -240,7 +219,7 @@ MEANS = (0.5, 1.5, 2.9, 4.6)
 
 
 def few_differ(draws: int) -> dict[str, list[str]]:
-    """Return the lines of the table on two models whose answers differ in few patients, keyed by the table's title."""
+    """Return a table as Markdown lines, keyed by its title: two models whose answers differ in few patients."""
     heads = ["patients", "score", *(f"{mean} differ" for mean in MEANS)]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for patients in (30, 100, 300, 1000):
@@ -259,10 +238,10 @@ def few_differ(draws: int) -> dict[str, list[str]]:
 
 def correlated(random: np.random.Generator, patients: int, share_right: tuple[float, float], rho: float
                ) -> tuple[float, float, float]:  # fmt: skip
-    """Simulate one study; return the true correlation of the answers to two questions, and the interval's two ends.
+    """Simulate one study; return the true correlation of answers to two questions, and the interval's two ends.
 
-    ``share_right`` has the shares of right answers to the two questions. ``rho`` is the correlation of the normal
-    variables from which the answers are made.
+    - ``share_right``: the shares of right answers to the two questions.
+    - ``rho``: the correlation of the normal variables behind the answers.
     """
     shared = np.sqrt(0.3) * np.repeat(random.standard_normal((2, patients)), 2, axis=1)
     first, other = shared + np.sqrt(0.7) * random.standard_normal((2, 2 * patients))
@@ -284,11 +263,9 @@ LATENT = (0.0, 0.4, 0.8)
 
 
 def correlations(draws: int) -> dict[str, list[str]]:
-    """Return a table as Markdown lines, keyed by its title: how often a correlation's interval contains the true value.
+    """Return a table as Markdown lines, keyed by its title: the coverage of the intervals of a correlation."""
 
-    Each simulated study is computed separately, so this table takes longer than the others.
-    """
-
+    # Each study is computed separately, so this table takes longer than the others.
     def cell(draw: Callable[[np.random.Generator], tuple[float, float, float]]) -> str:
         random = np.random.default_rng(draws)
         found = np.array([draw(random) for _ in range(draws)])

@@ -1,17 +1,12 @@
 """Coverage of a report's intervals: how often they contain the models' true skills, in 200 simulated studies.
 
-Fourteen models with the skills of ``benchmarks/study`` answer a made-up benchmark of seven findings and three question
-paths (``benchmarks/report/synthetic.py``). A model's skill at a level is the probability that it knows the answer to an
-item of this level. It guesses all other items, so its score corrected for chance estimates the skill. The skill varies
-from patient to patient (beta distribution, correlation 0.2).
+Fourteen simulated models answer a made-up benchmark of seven findings. A model's skill at a level is the probability
+that it knows an answer; otherwise it guesses. Skills vary between patients.
 
-The answers to a new benchmark are written as turns and graded like those of a run. Studies of 1,000 cases or more share
-one benchmark, so only the first of them is graded this way; the answers of later studies are put into the table of
-grades directly. The script checks that both ways give the same grades.
+    python benchmarks/coverage/studies.py [STUDIES] [CASES …]
 
-Run it with ``python benchmarks/coverage/studies.py [STUDIES] [CASES ...]``. The sizes are 2,100 and 100 cases by
-default. For each size the script prints the share of intervals that contain the true skill, over all levels and for
-each level, and the intervals' mean width for each level.
+CASES are the sizes of studies (default: 2,100 and 100 cases). For each size the script prints the share of intervals
+that contain the true skill, and their mean width.
 """
 
 from __future__ import annotations
@@ -36,6 +31,7 @@ from chexqa.eval.tables.levels_and_stages import OVERALL, levels
 OTHERS = Path(__file__).parents[1]
 SKILLS: dict[str, tuple[float, ...]] = runpy.run_path(str(OTHERS / "study" / "run.py"))["SKILLS"]
 synthetic = SimpleNamespace(**runpy.run_path(str(OTHERS / "report" / "synthetic.py")))
+# Correlation of a patient's answers.
 CORRELATION = 0.2
 SIZES = (2100, 100)
 Bools = npt.NDArray[np.bool_]
@@ -60,7 +56,7 @@ def answered(bench: Benchmark, random: np.random.Generator) -> dict[str, Bools]:
 
 
 def run_of(bench: Benchmark, right: dict[str, Bools]) -> Run:
-    """Return a run in which each model answers right where its array in ``right`` is True, and wrong elsewhere."""
+    """Return a run in which each model's answers are right where its array in ``right`` is True."""
     assert bench.answers is not None
     turns = []
     for model, flags in right.items():
@@ -76,7 +72,7 @@ def run_of(bench: Benchmark, right: dict[str, Bools]) -> Run:
 def with_answers(graded: Graded, right: dict[str, Bools]) -> Graded:
     """Return the grades with the answers ``right`` in place of the graded ones.
 
-    The rows must be sorted by model, and within a model in the benchmark's order of items.
+    The rows must be sorted by model, then in the benchmark's order of items.
     """
     flags = pl.Series("correct", np.concatenate([right[model] for model in graded.grades["model"].unique(
         maintain_order=True)]))  # fmt: skip
@@ -87,7 +83,7 @@ def with_answers(graded: Graded, right: dict[str, Bools]) -> Graded:
 def held(graded: Graded) -> pl.DataFrame:
     """Return a row for each model and level, with the columns ``level, model, held, width``.
 
-    ``held`` is True if the interval contains the model's true skill; ``width`` is the interval's width.
+    ``held`` is True if the interval contains the true skill; ``width`` is the interval's width.
     """
     table = levels(scored_sample(graded)).select("model", "level", "corrected", "corrected_low", "corrected_high")
     places = [*LEVELS, OVERALL]
@@ -102,15 +98,16 @@ def held(graded: Graded) -> pl.DataFrame:
 
 
 def simulate(cases: int, studies: int) -> pl.DataFrame:
-    """Return the rows of :func:`held` for all studies of one size, with a further column ``study``.
+    """Simulate studies of one size; return the rows of :func:`held` for all of them, with a column ``study``.
 
-    A study has ``cases`` cases, rounded up so that each finding and path has equally many. Each study of fewer than
-    1,000 cases has a benchmark of its own. Larger studies share one benchmark; only the answers are drawn again.
+    ``cases`` is rounded up to a multiple of 21.
     """
     graded: Graded | None = None
     parts = []
     for number in range(studies):
         random = np.random.default_rng([cases, number])
+        # Large studies share one benchmark and its graded run; only the answers are drawn again, which is faster.
+        # The assertion holds that both ways give the same grades.
         if graded is None or cases < 1000:
             bench = synthetic.benchmark(-(-cases // 21), False, number)
             right = answered(bench, random)

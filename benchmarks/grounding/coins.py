@@ -1,16 +1,11 @@
 """Wrong verdicts on coins: how often the report says that a model uses the lesion if the model only tosses a coin.
 
-``python benchmarks/grounding/coins.py [RUNS] [PATIENTS …]`` simulates models that answer yes with a probability of 50,
-85, 90 or 95 %, whatever the picture shows. It also simulates models that look at 10 to 50 % of the pictures and answer
-yes to the rest with a probability of 90 %. For each model and number of patients it simulates RUNS runs. It prints
-the share of runs with each verdict, and the share of runs that other people's published rules class as "uses the
-picture". 1,000 runs with 30, 100, 200 and 400 patients take about two minutes.
+    python benchmarks/grounding/coins.py [RUNS] [PATIENTS …]
 
-Each patient has one case, in which a finding is present. There are two findings; half of the patients have the first,
-half the second. For coins, the runs are simulated twice more with other findings:
-
-- The first finding has half of the patients, and each further finding half of the remaining patients, down to one.
-- Each finding has two or three patients.
+The simulated models answer yes with a fixed probability, whatever the picture shows. Others look at 10 to 50 % of the
+pictures. For each model and number of patients the script prints the share of runs with each verdict, and the share of
+runs that other people's published rules class as "uses the picture". 1,000 runs with 30, 100, 200 and 400 patients take
+about two minutes.
 """
 
 from __future__ import annotations
@@ -29,6 +24,7 @@ import planted_looks
 
 AT_ONCE = 250
 COINS = (0.5, 0.85, 0.9, 0.95)
+# Share of pictures that a model looks at.
 LOOKS = (0.1, 0.2, 0.3, 0.5)
 
 
@@ -38,9 +34,7 @@ def coin(yes: float) -> str:
 
 
 def halved(patients: int) -> list[str]:
-    """Return each patient's finding: the first finding gets half of the patients, and each further finding half of the
-    remaining patients, down to one patient.
-    """
+    """Return each patient's finding: half of the patients have the first, half of the rest the second, and so on."""
     found: list[str] = []
     while len(found) < patients:
         left = patients - len(found)
@@ -49,7 +43,7 @@ def halved(patients: int) -> list[str]:
 
 
 def few(patients: int) -> list[str]:
-    """Return each patient's finding. Every finding has two patients; if ``patients`` is odd, the last one has three."""
+    """Return each patient's finding; a finding has two patients, the last one three if ``patients`` is odd."""
     return [f"finding {min(number // 2, patients // 2 - 1)}" for number in range(patients)]
 
 
@@ -63,7 +57,7 @@ def tables(
 ) -> pl.DataFrame:
     """Simulate runs of a model with the given probabilities of yes; return their table ``grounding``, a row per run.
 
-    Patient i has the finding ``findings[i % len(findings)]``.
+    Each patient has one case, in which a finding is present. Patients get the findings in turn.
     """
     parts = []
     for start in range(0, runs, AT_ONCE):

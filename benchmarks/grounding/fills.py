@@ -1,29 +1,16 @@
 """Test of fills: can classifiers tell which filled patch hid a lesion, and whether a picture was filled at all?
 
-``python benchmarks/grounding/fills.py --phantoms FOLDER --outlines DATA [--fill NAME] [--every N]`` takes each case
-of FOLDER (made by ``chexqa synth --twins``) that has a finding in the lungs. As ``chexqa generate --interventions``
-does, it fills the lesion in one picture (target), and clean lung elsewhere in another picture (irrelevant). It does the
-same with other drawn radiographs, whose lesions have the real outlines of ChestX-Det (``benchmarks/real_shapes``; DATA
-holds ``chestx_det/ChestX_Det_test.json`` and ``anatomy/jsrt_contours.json``). ``--every N`` takes only every Nth case.
+    python benchmarks/grounding/fills.py --phantoms FOLDER --outlines DATA [--fill NAME] [--every N]
 
-Three classifiers (logistic, forest, boosted trees) are cross-validated by radiograph; every radiograph is of another
-patient. They see statistics of pixels, but neither position nor shape. The program prints the share of patches that
-each classifier gets right (by chance 50 %, allowed at most 60 %), with 95 % intervals over radiographs. Four sets of
-pixels are tried:
+- FOLDER: phantoms made by ``chexqa synth --twins``.
+- DATA: a folder with ``chestx_det/ChestX_Det_test.json`` and ``anatomy/jsrt_contours.json``. Radiographs are drawn with
+  the real lesion outlines (``benchmarks/real_shapes``).
+- ``--every N``: take only every Nth case.
 
-- the patch and its rim, 10 px wide in a picture of 1024 px;
-- the part of these pixels that lies in the lungs: without the chest wall, which would tell a classifier where the patch
-  is;
-- all pixels that the fill changed, and a rim of 10 px around them;
-- the patch's rim in the unfilled radiograph, for comparison: how far the lesion's traces outside the patch give it away
-  if the fill does not remove them too.
-
-A forest then gets statistics of whole pictures, one picture at a time, and says which are target pictures. Its p-value
-comes from exchanging the two labels of each radiograph. Three pairs of pictures are compared:
-
-- target and irrelevant picture: only the irrelevant one still has the lesion, so the lesion itself may tell them apart;
-- both fills, applied to the radiograph drawn without the lesion: only a difference of the fills can tell them apart;
-- target picture, and the unfilled radiograph drawn without the lesion: only a trace of the fill can tell them apart.
+Each radiograph is filled twice: over the lesion (target), and elsewhere in the lung (irrelevant). Classifiers see
+statistics of pixels, but neither position nor shape. The script prints the share of patches that each classifier gets
+right (50 % by chance, at most 60 % wanted), with 95 % intervals over radiographs. A forest then judges whole pictures,
+and the script also prints the p-value.
 """
 
 from __future__ import annotations
@@ -62,12 +49,15 @@ Mask = npt.NDArray[np.bool_]
 Numbers = list[float]
 MOST_OF_LUNGS = 0.25
 EXCHANGES = 20_000
+# Pairs of whole pictures. In the first pair, the lesion itself may tell the pictures apart, because only the irrelevant
+# picture still has it. In the second, only a difference between the fills can; in the third, only a trace of the fill.
 WHOLE = (
     "target against irrelevant picture",
     "the same two fills of the radiograph drawn without the lesion",
     "target picture against the unfilled radiograph drawn without the lesion",
 )
-# Sets of pixels that the classifiers of patches see.
+# Sets of pixels that the classifiers of patches see. Inside the lungs, no chest wall tells where the patch is. The rim
+# before the fill shows how far the lesion's traces outside the patch give it away.
 PIXELS = ("patch and rim", "patch and rim inside the lungs", "all changed pixels and their rim", "rim before the fill")
 
 
@@ -94,7 +84,7 @@ class Lesion:
 
 
 def phantoms(folder: Path) -> Iterator[Callable[[], Lesion]]:
-    """Yield a function for each case in ``folder`` with a finding in the lungs; it returns the case's lesion."""
+    """Yield a function for each case in ``folder`` with a finding in the lungs; the function returns the lesion."""
     cases = {case.case_id: case for case in read_manifest(folder)}
     for case in cases.values():
         if case.present and FINDINGS[case.finding].field == "lung":
@@ -115,7 +105,7 @@ class _Phantom:
 
 
 def outlines(data: Path) -> Iterator[Callable[[], Lesion]]:
-    """Yield, for each radiograph of ChestX-Det, a function that draws a radiograph with the same lesion outlines."""
+    """Yield a function for each radiograph of ChestX-Det; the function draws a radiograph with its lesion outlines."""
     cases = json.loads((data / "chestx_det" / "ChestX_Det_test.json").read_text(encoding="utf-8"))
     for number, case in enumerate(cases):
         if case["polygons"]:
@@ -141,7 +131,7 @@ class _Outlined:
 def patches(case: Lesion) -> tuple[Mask, Mask] | None:
     """Return the pixels to fill in the target picture (the lesion) and in the irrelevant picture (other lung).
 
-    Return None if the lesion is empty or too large, or if the lungs have no other place for a patch of its shape.
+    Return None if the lesion is empty or too large, or if there is no place for the patch.
     """
     lesion = case.lesion
     if not lesion.any() or np.count_nonzero(lesion) > MOST_OF_LUNGS * np.count_nonzero(case.lungs):
@@ -168,10 +158,10 @@ def bands(image: Gray) -> list[npt.NDArray[np.float32]]:
 def of_patch(
     image: Gray, own: list[npt.NDArray[np.float32]], patch: Mask, reach: int, seen: Mask | None = None
 ) -> Numbers:
-    """Return statistics of the pixels in a patch and in a rim around the patch, ``reach`` px wide.
+    """Return statistics of a patch and of the rim around it, which is ``reach`` px wide.
 
-    The statistics do not tell the patch's position and shape. ``own`` has the :func:`bands` of ``image``. Only pixels
-    in ``seen`` count.
+    - ``own``: the :func:`bands` of ``image``.
+    - ``seen``: the pixels that count (default: all).
     """
     edge = cv2.morphologyEx(patch.astype(np.uint8), cv2.MORPH_GRADIENT, np.ones((5, 5), np.uint8)).astype(bool)
     core, rim, edge = (one if seen is None else one & seen for one in (patch, grown(patch, reach) & ~patch, edge))
@@ -185,7 +175,7 @@ def of_patch(
 
 
 def of_rim(image: Gray, patch: Mask, reach: int) -> Numbers:
-    """Return statistics of the rim of ``reach`` px around a patch; the pixels of the patch do not count."""
+    """Return statistics of the rim of ``reach`` px around a patch, without the patch."""
     rim = grown(patch, reach) & ~patch
     grey = image.astype(np.float32)
     numbers = [float(grey[rim].mean()), float(grey[rim].std()), float(skew(grey[rim]))]
@@ -203,10 +193,9 @@ def of_picture(image: Gray) -> Numbers:
 
 
 def measured(make: Callable[[], Lesion], fill: Fill) -> dict[str, tuple[Numbers, Numbers]] | None:
-    """Return, for each test in ``PIXELS`` and ``WHOLE``, the statistics of the two pictures that the test compares,
-    keyed by the test's name.
+    """Return the statistics of two pictures for each test, keyed by the test's name in ``PIXELS`` and ``WHOLE``.
 
-    Return None for a case in which :func:`patches` finds no pixels to fill.
+    Return None for a case without pixels to fill (:func:`patches`).
     """
     case = make()
     chosen = patches(case)
@@ -247,33 +236,35 @@ def classifiers() -> dict[str, Callable[[], Any]]:
 def scores(rows: list[tuple[Numbers, Numbers]], make: Callable[[], Any]) -> npt.NDArray[np.float64]:
     """Classify each picture as the first or second of its pair; return the probabilities of "first", ``(pairs, 2)``.
 
-    In every pair, the first picture is of one sort (such as target) and the second of another (such as irrelevant). For
-    example, ``[0.9, 0.2]`` means that the classifier recognizes both pictures of a pair. ``rows`` has the statistics of
-    each pair. ``make`` returns an untrained classifier; a pair is judged by a classifier trained on other pairs.
+    - ``rows``: the statistics of each pair. The first pictures are all of one sort, the second pictures of another
+      sort.
+    - ``make``: a function that returns an untrained classifier.
+
+    For example, ``[0.9, 0.2]`` means that both pictures of a pair are recognized.
     """
     from sklearn.model_selection import GroupKFold
 
     table = np.nan_to_num(np.array([one for pair in rows for one in pair]))
     truth, cases = np.tile([1, 0], len(rows)), np.repeat(np.arange(len(rows)), 2)
     score = np.zeros(len(truth))
+    # A pair is judged by a classifier that was trained on other pairs.
     for learned, tested in GroupKFold(min(10, len(rows))).split(table, truth, cases):
         score[tested] = make().fit(table[learned], truth[learned]).predict_proba(table[tested])[:, 1]
     return score.reshape(-1, 2)
 
 
 def correct(score: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return for each pair the share of its two pictures that are classified correctly: 0, 0.5 or 1."""
+    """Return the share of pictures that are classified correctly, for each pair: 0, 0.5 or 1."""
     return np.asarray(((score[:, 0] > 0.5).astype(float) + (score[:, 1] <= 0.5)) / 2)
 
 
 def exchanged(right: npt.NDArray[np.float64]) -> float:
     """Return the p-value of the hypothesis that the pictures of a pair cannot be told apart.
 
-    ``right`` has the share of each pair's two pictures that are classified correctly (:func:`correct`). The two labels
-    of random pairs are exchanged many times; the p-value is the share of these times in which the mean of ``right`` is
-    at least the observed one. The classifiers are not trained again, since each pair is classified by a classifier that
-    did not learn from it.
+    ``right`` is the result of :func:`correct`.
     """
+    # Labels of random pairs are exchanged. The classifiers need no new training, because none learned from the pair
+    # that it judges.
     beyond = right - 0.5
     signs = np.random.default_rng(0).choice([-1.0, 1.0], (EXCHANGES, len(right)))
     return float((1 + np.count_nonzero(signs @ beyond >= beyond.sum() - 1e-9)) / (1 + EXCHANGES))
@@ -282,8 +273,8 @@ def exchanged(right: npt.NDArray[np.float64]) -> float:
 def told(rows: list[tuple[Numbers, Numbers]], make: Callable[[], Any], tested: bool = False) -> str:
     """Return, as text, the percentage of pictures classified correctly, with its 95 % interval over radiographs.
 
-    ``rows`` has the features of each pair of pictures; ``make`` returns an untrained classifier. If ``tested`` is True,
-    the text also has the p-value of :func:`exchanged`.
+    - ``rows``, ``make``: as in :func:`scores`.
+    - ``tested``: True to add the p-value of :func:`exchanged`.
     """
     right = correct(scores(rows, make))
     p = f", p = {exchanged(right):.3f}" if tested else ""

@@ -1,10 +1,10 @@
 """Speed of altered pictures: the time that they add to a generation, and the time of the grounding tables of 14 models.
 
-``python benchmarks/grounding/speed.py CASES [PATIENTS]`` makes a benchmark of CASES (a folder of cases or a manifest)
-without altered pictures and with them, each twice. It prints the shorter processor times, the numbers of pictures, and
-the ratio of the times per picture. Then 14 simulated models answer this benchmark. They also answer the cases of
-PATIENTS made-up patients (2,000 by default), who have one case each and no files. The script times the tables made
-from the answers. 20 phantoms take half a minute.
+    python benchmarks/grounding/speed.py CASES [PATIENTS]
+
+CASES is a folder of cases or a manifest. The script makes a benchmark of it with and without altered pictures, and
+prints processor times, numbers of pictures, and the ratio of the times per picture. Then it times the tables of 14
+simulated models, for this benchmark and for PATIENTS made-up patients (default 2,000). 20 phantoms take half a minute.
 """
 
 from __future__ import annotations

@@ -1,17 +1,15 @@
 """Study of six simulated models whose use of pictures and of memory is known: does the report recover it?
 
-``python benchmarks/grounding/study.py [CASES] [REPEATS] [OUT]`` draws phantoms, makes a benchmark with altered
-pictures and a fresh seed of it, and lets six models answer both. It prints
+    python benchmarks/grounding/study.py [CASES] [REPEATS] [OUT]
+
+The models answer a benchmark of phantoms with altered pictures, and a fresh seed of it. The script prints
 
 - the numbers of the report's part "Does it look?" beside the true values;
-- for REPEATS studies with other answers to the same pictures: in how many studies all verdicts are right, and how many
-  intervals contain the true values;
-- how often simulated models that pick a side at random follow the mirrored picture in comparison items, whose key is a
-  side.
+- for REPEATS simulated studies: how often all verdicts are right, and how many intervals contain the true values;
+- how often models that pick a side at random follow the mirrored picture in comparison items.
 
-400 cases and 100 repeats take about ten minutes. OUT is a folder for the benchmarks, which are made only once, and for
-the report of the first study. With CASES = 0 no phantom is drawn; the script only simulates the answers to 250 and to
-400 cases.
+400 cases and 100 repeats take about ten minutes. OUT is a folder for benchmarks and report; benchmarks in it are used
+again. With CASES = 0, no phantom is drawn.
 """
 
 from __future__ import annotations
@@ -77,9 +75,7 @@ def shown(row: dict[str, float | None], name: str) -> str:
 
 
 def without_pictures(patients: int, repeats: int) -> None:
-    """Simulate answers of six models without a benchmark; print in how many studies the verdict on each model is
-    right.
-    """
+    """Simulate answers of six models without a benchmark; print how often each model's verdict is right."""
     right, wrong, held, of = 0, 0, Counter[str](), Counter[str]()
     for seed in range(1, repeats + 1):
         rows = planted_looks.table_of({model.name: model.rates for model in SIX}, patients, seed).to_dicts()
@@ -126,9 +122,7 @@ def main(cases: int = 400, repeats: int = 100, out: str = "") -> None:
 
 
 def again(bench: Benchmark, fresh: Benchmark, planted: dict[str, dict[str, float]], repeats: int) -> None:
-    """Repeat the study; print how often the verdict on each model is right, and how many intervals contain the true
-    value.
-    """
+    """Repeat the study; print how often each model's verdict is right, and how many intervals hold the true value."""
     fresh_seeds.exchange_labels = partial(exchange_labels, draws=20_000)
     looks: dict[str, Counter[str]] = {model.name: Counter() for model in SIX}
     memory: dict[str, Counter[str]] = {model.name: Counter() for model in SIX}
@@ -161,9 +155,7 @@ def again(bench: Benchmark, fresh: Benchmark, planted: dict[str, dict[str, float
 
 
 def blind_to_side(bench: Benchmark, readers: int) -> None:
-    """Simulate readers who toss a coin between left and right; print how often their answers follow the mirrored
-    picture.
-    """
+    """Simulate readers who toss a coin between left and right; print how often they follow the mirrored picture."""
     mirrored = [name for name in altered_items.load(bench).items if name.endswith("/comparison@mirror")]
     random = np.random.default_rng(0)
     names = [f"blind {number}" for number in range(readers)]

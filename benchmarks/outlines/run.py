@@ -1,22 +1,17 @@
-"""Shortcut test of the question that offers four outlines: can a random forest find the right one without the
-radiograph?
+"""Shortcut test of the question with four outlines: can a forest find the right one without the radiograph?
 
-An audit of a benchmark has only a few hundred items of this kind. This script makes thousands of items from outlines
-alone, several per second:
+The script makes thousands of items from outlines alone:
 
     python benchmarks/outlines/run.py draw TRAIN --seed 1 --phantoms 3000 --real DATA
     python benchmarks/outlines/run.py draw TEST --seed 2 --phantoms 5000 --real DATA --plans 5
     python benchmarks/outlines/run.py judge TRAIN TEST
 
-`draw` writes items into the file TRAIN or TEST, phantoms and real outlines in turn. The folder DATA contains
-`chestx_det/ChestX_Det_test.json` and `anatomy/jsrt_contours.json`; without `--real` there are only phantoms. The real
-outlines get lungs in the same way as in `benchmarks/real_shapes`. `--plans` is the number of items made from each real
-outline.
+`draw` writes items into a file. The folder DATA contains `chestx_det/ChestX_Det_test.json` and
+`anatomy/jsrt_contours.json`; without `--real` there are only phantoms. `--plans` is the number of items made from each
+real outline.
 
-`judge` trains the forest on TRAIN and tests it on TEST; the forest gets the audit's measures of the four outlines. The
-forest never answers an item on a radiograph that it was trained on: the phantoms in TEST have another seed, and if a
-real radiograph has items in both files, those in TRAIN are left out of the training. `judge` prints the share of right
-answers with a 95 % interval (bootstrap over radiographs).
+`judge` trains a random forest on TRAIN and tests it on TEST, by the audit's measures of the outlines. It prints the
+share of right answers with a 95 % interval over radiographs.
 """
 
 from __future__ import annotations
@@ -70,11 +65,7 @@ class Lesion(NamedTuple):
 
 
 def field_of(finding: str, lesion: Mask, anatomy: dict[str, Mask]) -> Mask:
-    """Return the pixels that an outline of the finding may cover.
-
-    Depending on the finding, these are all pixels, or only the lesion and the part of the lungs that the heart does not
-    cover.
-    """
+    """Return the pixels that an outline may cover: all, or the lesion and the lungs without the heart."""
     if FINDINGS[finding].field == "any":
         return np.ones_like(lesion)
     return np.asarray(lesion | ((anatomy["right_lung"] | anatomy["left_lung"]) & ~anatomy["heart"]))
@@ -105,14 +96,11 @@ def real_shapes() -> Any:
 
 
 def real(data: Path) -> Iterator[Lesion]:
-    """Yield the lesions of ChestX-Det.
-
-    ChestX-Det has no lung masks. A radiograph therefore gets lungs of another data set (JSRT): the lungs that contain
-    the most pixels of the radiograph's lesions.
-    """
+    """Yield the lesions of ChestX-Det."""
     shapes = real_shapes()
     anatomies = shapes.anatomies(data)
     for case in json.loads((data / "chestx_det" / "ChestX_Det_test.json").read_text(encoding="utf-8")):
+        # ChestX-Det has no lung masks; these are JSRT lungs that contain the most pixels of the lesions.
         anatomy = shapes.best_of(anatomies, shapes.filled(case["polygons"]))
         parts: dict[str, list[Any]] = {}
         for name, polygon in zip(case["syms"], case["polygons"], strict=True):
@@ -131,10 +119,10 @@ def seen(mask: Mask, rng: np.random.Generator) -> Outline:
 
 
 def measured(lesion: Lesion, plan: ContourPlan, shown: Outline, *purpose: object) -> dict[str, list[float]]:
-    """Return the audit's measures of the four outlines: four numbers for each measure, keyed by the measure's name.
+    """Return the audit's measures of the four outlines in ``plan``: four numbers for each measure, keyed by its name.
 
-    ``plan`` has the four outlines. ``shown`` is the wrong outline that is shown before them. ``purpose`` selects the
-    random streams with which the outlines are drawn.
+    - ``shown``: the wrong outline that is shown before them.
+    - ``purpose``: the random streams with which the outlines are drawn.
     """
     four = [
         seen(plan.with_errors(lesion.mask, errors), stream(*purpose, number))
@@ -153,7 +141,7 @@ def measured(lesion: Lesion, plan: ContourPlan, shown: Outline, *purpose: object
 
 
 def drawn(lesion: Lesion, recipe: PerceptionRecipe, seed: int, number: int) -> dict[str, Any] | None:
-    """Return a record of item ``number`` on a lesion, with random choices; None if the lesion allows no item."""
+    """Return a record of item ``number`` on a lesion; None if the lesion allows no item."""
     purpose = seed, "outlines", lesion.radiograph, lesion.finding, number
     plan = draw_plan(lesion.mask, lesion.field, recipe.deformation, recipe.points, stream(*purpose))
     if isinstance(plan, str):
@@ -195,7 +183,7 @@ def measure(args: argparse.Namespace) -> None:
 def in_turns(first: list[Iterator[Lesion]], plans: int) -> Iterator[tuple[Lesion, int]]:
     """Yield pairs of a lesion and an item number; the sources of lesions in ``first`` take turns.
 
-    A real lesion is yielded ``plans`` times with the numbers from 0 on, a phantom's lesion once.
+    A real lesion is yielded ``plans`` times, with numbers from 0 on; a phantom's lesion once.
     """
     left = list(first)
     while left:
@@ -208,9 +196,7 @@ def in_turns(first: list[Iterator[Lesion]], plans: int) -> Iterator[tuple[Lesion
 
 
 def draw(args: argparse.Namespace) -> None:
-    """Make items from outlines alone, without radiographs, and write their measures and keys to a file, one item per
-    line.
-    """
+    """Make items from outlines alone, and write their measures and keys to a file, one item per line."""
     recipe = recipes.load(args.recipe)
     assert isinstance(recipe, PerceptionRecipe)
     sources = [phantoms(args.seed, args.phantoms), *([real(args.real)] if args.real else [])]
@@ -226,10 +212,9 @@ def draw(args: argparse.Namespace) -> None:
 
 
 def table(rows: list[dict[str, Any]], names: Sequence[str]) -> Table:
-    """Return the features from which a random forest guesses the right outline: a row for each of an item's four
-    outlines.
+    """Return the features from which a forest guesses the right outline: a row for each of an item's four outlines.
 
-    For each measure in ``names`` there are three columns: its value, the difference from the mean of the four outlines,
+    There are three columns for each measure in ``names``: its value, the difference from the mean of the four outlines,
     and the share of the other three outlines with a smaller value.
     """
     parts = []
@@ -250,13 +235,13 @@ def fold(row: dict[str, Any]) -> int:
 
 
 def answered(train: list[dict[str, Any]], test: list[dict[str, Any]]) -> npt.NDArray[np.bool_]:
-    """Train a forest for the phantoms and one for each fold of real outlines; return, for each test item, True if its
-    forest names the right outline.
-    """
+    """Train forests on ``train``; return, for each item in ``test``, True if its forest names the right outline."""
     from sklearn.ensemble import RandomForestClassifier
 
     hits = np.zeros(len(test), bool)
     names = list(train[0]["measures"])
+    # One forest for the phantoms, and one for each fold of real outlines: no forest judges a radiograph that it was
+    # trained on.
     for part in range(-1, FOLDS):
         own = [place for place, row in enumerate(test) if fold(row) == part]
         learned = [row for row in train if part == -1 or fold(row) != part]
@@ -271,9 +256,7 @@ def answered(train: list[dict[str, Any]], test: list[dict[str, Any]]) -> npt.NDA
 
 
 def judge(args: argparse.Namespace) -> None:
-    """Print how often a random forest finds the right one of four outlines, with a 95 % interval: for all items, then
-    for phantoms and for real radiographs separately.
-    """
+    """Print how often a forest finds the right one of four outlines: in all items, phantoms and real radiographs."""
     train = [json.loads(line) for line in args.train.open(encoding="utf-8")]
     test = [json.loads(line) for path in args.test for line in path.open(encoding="utf-8")]
     hits = answered(train, test)
@@ -292,16 +275,12 @@ def judge(args: argparse.Namespace) -> None:
 
 
 def named(feature: str, tested: list[Rule]) -> list[Rule]:
-    """Return the rules with the name ``feature`` put in front of each rule's name."""
+    """Return the rules, with ``feature`` put in front of each rule's name."""
     return [rule._replace(name=f"{feature}: {rule.name}") for rule in tested]
 
 
 def rules(args: argparse.Namespace) -> None:
-    """Try the audit's rules on the items of the file, and print the rules with the smallest p-values.
-
-    A rule picks one of the four outlines by its area, its length or its difference from the outline shown before, or by
-    the side of the outline on which points lie.
-    """
+    """Try the audit's rules on the items of the file, and print the rules with the smallest p-values."""
     rows = [json.loads(line) for line in args.items.open(encoding="utf-8")]
     results: list[Choice] = []
     points: list[Choice] = []
