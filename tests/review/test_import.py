@@ -241,7 +241,7 @@ def test_an_emptied_row_is_withdrawn_and_its_verdict_kept_as_history(dealt: Deal
     assert (again.problems, again.changed, again.withdrawn) == ([], 0, ())
 
 
-def test_notes_merged_cells_and_struck_out_words_cost_their_row_alone(dealt: Dealt, accepted: Path) -> None:
+def test_notes_merged_cells_struck_out_words_and_formulas_cost_their_row_alone(dealt: Dealt, accepted: Path) -> None:
     path = dealt.sheet()
     book = openpyxl.load_workbook(accepted)
     tab = work_tabs(book)[0]
@@ -251,14 +251,16 @@ def test_notes_merged_cells_and_struck_out_words_cost_their_row_alone(dealt: Dea
     letter = openpyxl.utils.get_column_letter(titles[layout.COMMENT])
     tab.merge_cells(f"{letter}5:{letter}6")
     tab.cell(8, titles[layout.QUESTION]).font = openpyxl.styles.Font(strike=True)  # locked, so it says nothing
+    tab.cell(9, titles[layout.VERDICT]).value = '=IF(1=1,"accept","fix")'  # openpyxl stores no result
     book.save(path)
     done = dealt.take(path, skip_bad=True)
     said = " ".join(done.problems)
     assert "row 2: a cell has the note “but see the left side”" in said
     assert "row 3: “accept” under 'verdict' is struck out" in said
     assert "rows 5-6: its cells under 'comment' are merged" in said
-    assert len(done.problems) == 3
-    assert len(done.verdicts) == len(dealt.bench.items) - 4
+    assert "row 9: the formula under 'verdict' has no stored result; save the file in LibreOffice or Excel" in said
+    assert len(done.problems) == 4
+    assert len(done.verdicts) == len(dealt.bench.items) - 5
 
 
 @pytest.mark.parametrize("ending", [pytest.param("ods", marks=pytest.mark.long), "tsv"])
@@ -317,6 +319,30 @@ def test_the_cells_of_an_ods_are_read_as_they_are_shown(tmp_path: Path) -> None:
     empty = "<table:table-row table:number-rows-repeated='3'><table:table-cell/></table:table-row>"
     (sheet,) = read_workbook(ods(tmp_path / "a.ods", f"{empty}<table:table-row>{''.join(cells)}</table:table-row>"))
     assert sheet == ("one", [(4, ("a  b\nc", "", "", "2", "yes", "2026-03-01"))], ())
+
+
+def test_an_ods_tells_of_struck_out_words_notes_and_formulas_without_a_result(tmp_path: Path) -> None:
+    struck = (
+        "<style:style style:name='T1'><style:text-properties style:text-line-through-type='single'/></style:style>"
+        "<style:style style:name='T2'><style:text-properties style:text-line-through-style='none' "
+        "style:text-line-through-type='none'/></style:style>"
+    )
+    note = "<office:annotation><date>2026-03-01T00:00:00</date><creator>anna</creator><text:p>look</text:p></office:annotation>"
+    cells = [
+        CELL.format("", "1, <text:span text:style-name='T1'>3</text:span>"),
+        CELL.format("", "<text:span text:style-name='T2'>4</text:span>"),
+        f"<table:table-cell>{note}<text:p>a</text:p></table:table-cell>",
+        "<table:table-cell table:formula='of:=[.A1]'/>",
+        CELL.format("table:formula='of:=[.A1]' office:value-type='string'", ""),
+    ]
+    body = f"{struck}<table:table-row>{''.join(cells)}</table:table-row>"
+    (sheet,) = read_workbook(ods(tmp_path / "a.ods", body))
+    assert sheet.rows == [(1, ("1, 3", "4", "a"))]
+    assert [(found.column, found.what, found.text) for found in sheet.remarks] == [
+        (1, xlsx_parts.STRUCK, "1, 3"),
+        (3, xlsx_parts.NOTE, "look"),
+        (4, xlsx_parts.FORMULA, ""),
+    ]
 
 
 def test_an_empty_sheet_says_nothing(dealt: Dealt) -> None:

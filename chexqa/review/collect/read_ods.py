@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from chexqa.files.errors import InputError
 from chexqa.review.collect.xlsx_parts import (
+    FORMULA,
     MAX_CELL,
     MAX_COLUMNS,
     MAX_ROWS,
@@ -26,6 +27,10 @@ from chexqa.review.collect.xlsx_parts import (
 
 CONTENT = "content.xml"
 _SKIPPED = {"shapes", "tracked-changes", "frame", "g", "custom-shape", "forms", "line", "rect", "ellipse", "image"}
+# Parts of a note beside its text: its day and its author. Elsewhere, such elements are text of a cell.
+_NOT_OF_NOTE = {"date", "creator", "date-string", "creator-initials", "sender-initials"}
+# LibreOffice writes both properties for a cell and only the second one for words inside a cell.
+_LINES_THROUGH = ("style:text-line-through-style", "style:text-line-through-type")
 
 
 @dataclass
@@ -70,7 +75,7 @@ class _Reader:
     def take(self, kind: int, tag: str, values: Mapping[str, str]) -> None:
         if kind == TEXT:
             self._add(tag)
-        elif self._depth or tag in _SKIPPED:
+        elif self._depth or tag in _SKIPPED or (self._note is not None and tag in _NOT_OF_NOTE):
             self._depth += 1 if kind == START else -1
         elif kind == START:
             self._start(tag, values)
@@ -87,7 +92,7 @@ class _Reader:
     def _start(self, tag: str, values: Mapping[str, str]) -> None:
         if tag == "style":
             self._style = values.get("style:name", "")
-        elif tag == "text-properties" and values.get("style:text-line-through-style", "none") != "none":
+        elif tag == "text-properties" and any(values.get(name, "none") != "none" for name in _LINES_THROUGH):
             self._struck.add(self._style)
         elif tag == "table":
             self.tabs.append(Tab(values.get("table:name", "")))
@@ -131,6 +136,8 @@ class _Reader:
             self._remark(MERGED, text, min(rows, MAX_ROWS), min(wide, MAX_COLUMNS))
         if self._is_struck and text:
             self._remark(STRUCK, text)
+        if values.get("table:formula") and not text and "office:value-type" not in values:
+            self._remark(FORMULA, "")
         repeat = min(_count(values, "table:number-columns-repeated"), MAX_COLUMNS + 1 - len(self._cells))
         self._cells += [text] * max(0, repeat)
         del self._cells[MAX_COLUMNS:]

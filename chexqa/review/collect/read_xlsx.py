@@ -24,18 +24,26 @@ from chexqa.review.collect.read_ods import read_content
 from chexqa.review.collect.xlsx_parts import (
     AS_XLSX,
     END,
+    FORMULA,
     MAX_CELL,
+    MAX_COLUMNS,
+    MAX_REMARKS,
     MAX_ROWS,
     NOTE,
     SAVED_ANEW,
     START,
+    STRUCK,
+    TEXT,
+    BrokenError,
     CellText,
     Parts,
     Remark,
+    Value,
     Workbook,
+    column_number,
+    is_on,
     merge_remark,
     open_workbook,
-    rows,
 )  # fmt: skip
 
 # Bounds on one file: bytes on disk, bytes of the zip's directory, number of parts, bytes of all parts unpacked, and
@@ -62,7 +70,7 @@ _REFUSED = (
 class SheetCells(NamedTuple):
     """A tab's non-empty rows ``(row number from 1, cells as text)``; a csv file is one tab without a name.
 
-    ``remarks``: notes, merged cells and struck-out text, which the cells' text does not show.
+    ``remarks``: notes, merged cells, struck-out text and formulas without a result; the cells' text does not show them.
     """
 
     name: str
@@ -211,7 +219,7 @@ def _links_of(name: str) -> str:
 
 
 def _rows(parts: Parts, book: Workbook, tab: str, part: str) -> Iterator[tuple[int, tuple[str, ...]]]:
-    for number, row in rows(parts, book, part):
+    for number, row in _cells(parts, book, part):
         if number > MAX_ROWS:
             raise InputError(
                 f"{parts.path}, tab '{tab}': has content in row {number:,}, but a tab may have at most {MAX_ROWS:,} "
@@ -221,6 +229,80 @@ def _rows(parts: Parts, book: Workbook, tab: str, part: str) -> Iterator[tuple[i
         parts.characters += sum(map(len, cells))
         parts.check()
         yield number, cells
+
+
+def _cells(parts: Parts, book: Workbook, name: str) -> Iterator[tuple[int, list[Value]]]:
+    """Yield a tab's rows ``(number from 1, cells from the first column)`` in their order, without empty rows."""
+    number, column, cells = 0, 0, list[Value]()
+    about: Mapping[str, str] = {}
+    text: CellText | None = None
+    done = struck = formula = False
+    for kind, tag, values in parts.events(name):
+        if done:
+            if (kind, tag) == (START, "mergeCell") and len(book.remarks) < MAX_REMARKS:
+                book.remarks.append(merge_remark(values.get("ref", "")))
+        elif text is not None and (kind, tag) != (END, "c"):
+            struck = struck or ((kind, tag) == (START, "strike") and is_on(values))
+            formula = formula or (kind, tag) == (START, "f")
+            text.take(kind, tag)
+        elif kind == TEXT:
+            continue
+        elif tag == "row" and kind == START:
+            number, column, cells = _row_number(values, number), 0, []
+        elif tag == "row":
+            parts.cells += len(cells)
+            parts.check()
+            if cells:
+                yield number, cells
+        elif tag == "c" and kind == START:
+            column, about = column_number(values, column), values
+            struck = formula = False
+            text = CellText(("t",) if values.get("t") == "inlineStr" else ("v",))
+        elif tag == "c":
+            text_given = str(text)
+            value, text = _value(book, about, text_given), None
+            if column <= MAX_COLUMNS and value not in (None, ""):
+                cells.extend([None] * (column - len(cells)))
+                cells[column - 1] = value
+                if struck or _is_struck(book, about, text_given):
+                    book.remarks.append(Remark(number, column, number, column, STRUCK, str(value)[:MAX_CELL]))
+            elif formula and about.get("t") != "str":  # a stored result that is empty has the type "str"
+                book.remarks.append(Remark(number, column, number, column, FORMULA, ""))
+        elif tag == "sheetData" and kind == END:
+            done = True
+
+
+def _is_struck(book: Workbook, about: Mapping[str, str], text: str) -> bool:
+    """Return True if a cell's style strikes text out, or if a word of its shared text is struck out."""
+    if int(about.get("s", 0)) in book.struck_styles:
+        return True
+    return about.get("t") == "s" and int(text) in book.struck_texts
+
+
+def _row_number(values: Mapping[str, str], before: int) -> int:
+    number = int(float(values["r"])) if "r" in values else before + 1
+    if number <= before:
+        raise BrokenError(f"row {number} after row {before}")
+    return number
+
+
+def _value(book: Workbook, about: Mapping[str, str], text: str) -> Value:
+    """Return a cell's value from its type and text; ``None`` for an empty cell."""
+    kind = about.get("t", "n")
+    if not text:
+        return None
+    if kind == "n":
+        return book.number(text, int(about.get("s", 0)))
+    if kind == "s":
+        return book.texts[int(text)]
+    if kind == "b":
+        return bool(int(text))
+    if kind == "d":
+        from openpyxl.utils.datetime import from_ISO8601
+
+        date: Value = from_ISO8601(text)
+        return date
+    return text
 
 
 def as_text(value: object) -> str:

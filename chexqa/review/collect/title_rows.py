@@ -18,7 +18,7 @@ from chexqa.review import columns
 from chexqa.review.collect import read_page
 from chexqa.review.collect.read_csv import read_csv
 from chexqa.review.collect.read_xlsx import SheetCells, read_workbook
-from chexqa.review.collect.xlsx_parts import AS_XLSX, MERGED, NOTE, Remark
+from chexqa.review.collect.xlsx_parts import AS_XLSX, FORMULA, MERGED, NOTE, Remark
 from chexqa.review.columns import (
     ABOUT_QUESTIONS,
     ABOUT_TITLES,
@@ -67,7 +67,7 @@ class FilledRow(NamedTuple):
 
 
 class SpoiltRow(NamedTuple):
-    """Row that is not read, because one of its cells has a note or struck-out words, or is merged with another.
+    """Row that is not read: a cell has a note, struck-out words or a formula without a result, or is merged.
 
     ``text`` states the problem and the remedy. ``row`` lacks the merged and struck-out cells. If a cell has a note, the
     note's text stands in the column ``comment`` of ``row``, after the reviewer's own comment.
@@ -203,7 +203,7 @@ def _is_index(titles: Sequence[str], rows: Sequence[tuple[str, ...]]) -> bool:
 
 
 def _remarked(file: str, sheet: SheetCells, head: int, titles: Sequence[str], returned: Returned) -> set[int]:
-    """Add a :class:`SpoiltRow` to ``returned`` for each note, and for merged or struck-out cells to fill in.
+    """Add a :class:`SpoiltRow` to ``returned`` for each note, and for merged, struck-out or unreadable cells to fill in.
 
     Return the numbers of the affected rows.
     """
@@ -238,6 +238,11 @@ def _said(remark: Remark, under: Sequence[str]) -> str:
         return (
             f"its cells under {names} are merged, so it is unclear for which cells the entry is meant; undo the merge "
             "and fill in each cell"
+        )
+    if remark.what == FORMULA:
+        return (
+            f"the formula under '{under[0]}' has no stored result; save the file in LibreOffice or Excel, or type the "
+            "entry itself"
         )
     return f"“{text}” under '{under[0]}' is struck out; empty the cell, or remove the strike-through"
 

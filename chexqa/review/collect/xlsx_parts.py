@@ -45,13 +45,16 @@ AS_XLSX = "open it in LibreOffice or Excel and save it as 'Excel Workbook (.xlsx
 SAVED_ANEW = "ask the reviewer to save the workbook anew and send it"
 
 # Kinds of remarks on a cell.
-NOTE, MERGED, STRUCK = "note", "merged", "struck"
+NOTE, MERGED, STRUCK, FORMULA = "note", "merged", "struck", "formula"
 Event = tuple[int, str, Mapping[str, str]]
 Value = str | int | float | bool | datetime.date | datetime.time | datetime.timedelta | None
 
 
 class Remark(NamedTuple):
-    """Remark on a note, merged cells or struck-out text in a tab; ``row`` and ``column`` count from 1."""
+    """Remark on a note, merged cells, struck-out text or a formula without its result in a tab.
+
+    ``row`` and ``column`` count from 1.
+    """
 
     row: int
     column: int
@@ -270,7 +273,7 @@ def _texts(parts: Parts, name: str, struck: set[int]) -> Iterator[str]:
     for kind, what, values in parts.events(name):
         if (kind, what) == (START, "si"):
             text, number = CellText(("t",)), number + 1
-        elif (kind, what) == (START, "strike") and _is_on(values):
+        elif (kind, what) == (START, "strike") and is_on(values):
             struck.add(number)
         elif (kind, what) == (END, "si"):
             # An underscore that could be mistaken for the start of an escape sequence is itself escaped.
@@ -279,7 +282,7 @@ def _texts(parts: Parts, name: str, struck: set[int]) -> Iterator[str]:
             text.take(kind, what)
 
 
-def _is_on(values: Mapping[str, str]) -> bool:
+def is_on(values: Mapping[str, str]) -> bool:
     return values.get("val", "1") not in ("0", "false")
 
 
@@ -295,7 +298,7 @@ def _formats(parts: Parts, name: str, struck: set[int]) -> list[str]:
             in_fonts = kind == START
         elif in_fonts and (kind, tag) == (START, "font"):
             font += 1
-        elif in_fonts and (kind, tag) == (START, "strike") and _is_on(values):
+        elif in_fonts and (kind, tag) == (START, "strike") and is_on(values):
             struck_fonts.add(str(font))
         if tag == "cellXfs":
             inside = kind == START
@@ -309,66 +312,15 @@ def _formats(parts: Parts, name: str, struck: set[int]) -> list[str]:
     return [known.get(style, "") for style in styles]
 
 
-def rows(parts: Parts, book: Workbook, name: str) -> Iterator[tuple[int, list[Value]]]:
-    """Yield a tab's rows ``(number from 1, cells from the first column)`` in their order, without empty rows."""
-    number, column, cells = 0, 0, list[Value]()
-    about: Mapping[str, str] = {}
-    text: CellText | None = None
-    done = struck = False
-    for kind, tag, values in parts.events(name):
-        if done:
-            if (kind, tag) == (START, "mergeCell") and len(book.remarks) < MAX_REMARKS:
-                book.remarks.append(merge_remark(values.get("ref", "")))
-        elif text is not None and (kind, tag) != (END, "c"):
-            struck = struck or ((kind, tag) == (START, "strike") and _is_on(values))
-            text.take(kind, tag)
-        elif kind == TEXT:
-            continue
-        elif tag == "row" and kind == START:
-            number, column, cells = _row_number(values, number), 0, []
-        elif tag == "row":
-            parts.cells += len(cells)
-            parts.check()
-            if cells:
-                yield number, cells
-        elif tag == "c" and kind == START:
-            column, about, struck = _column(values, column), values, False
-            text = CellText(("t",) if values.get("t") == "inlineStr" else ("v",))
-        elif tag == "c":
-            text_given = str(text)
-            value, text = _value(book, about, text_given), None
-            if column <= MAX_COLUMNS and value not in (None, ""):
-                cells.extend([None] * (column - len(cells)))
-                cells[column - 1] = value
-                if struck or _is_struck(book, about, text_given):
-                    book.remarks.append(Remark(number, column, number, column, STRUCK, str(value)[:MAX_CELL]))
-        elif tag == "sheetData" and kind == END:
-            done = True
-
-
-def _is_struck(book: Workbook, about: Mapping[str, str], text: str) -> bool:
-    """Return True if a cell's style strikes text out, or if a word of its shared text is struck out."""
-    if int(about.get("s", 0)) in book.struck_styles:
-        return True
-    return about.get("t") == "s" and int(text) in book.struck_texts
-
-
 def merge_remark(reference: str) -> Remark:
     """Return the remark on merged cells, such as ``E2:E5``."""
     first, _, last = reference.partition(":")
-    corners = [(int(place.lstrip("$").lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ").lstrip("$")), _column({"r": place}, 0))
+    corners = [(int(place.lstrip("$").lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ").lstrip("$")), column_number({"r": place}, 0))
                for place in (first, last or first)]  # fmt: skip
     return Remark(*corners[0], *corners[1], MERGED, reference)
 
 
-def _row_number(values: Mapping[str, str], before: int) -> int:
-    number = int(float(values["r"])) if "r" in values else before + 1
-    if number <= before:
-        raise BrokenError(f"row {number} after row {before}")
-    return number
-
-
-def _column(values: Mapping[str, str], before: int) -> int:
+def column_number(values: Mapping[str, str], before: int) -> int:
     """Return a cell's column number, from 1; a cell without a reference is in the column after ``before``."""
     if "r" not in values:
         return before + 1
@@ -379,22 +331,3 @@ def _column(values: Mapping[str, str], before: int) -> int:
     for letter in found[1]:
         column = column * 26 + ord(letter) - ord("A") + 1
     return column
-
-
-def _value(book: Workbook, about: Mapping[str, str], text: str) -> Value:
-    """Return a cell's value from its type and text; ``None`` for an empty cell."""
-    kind = about.get("t", "n")
-    if not text:
-        return None
-    if kind == "n":
-        return book.number(text, int(about.get("s", 0)))
-    if kind == "s":
-        return book.texts[int(text)]
-    if kind == "b":
-        return bool(int(text))
-    if kind == "d":
-        from openpyxl.utils.datetime import from_ISO8601
-
-        date: Value = from_ISO8601(text)
-        return date
-    return text
