@@ -522,7 +522,8 @@ def test_only_the_answer_columns_are_open_and_each_has_its_list(sheets: Path, sm
     assert all(sheet.protection.sheet and sheet.protection.password is None for sheet in book.worksheets)
     sheet = book["part 1"]
     # openpyxl reads what is locked: False is what the file lets a person do.
-    assert not any((sheet.protection.autoFilter, sheet.protection.sort, sheet.protection.formatColumns))
+    assert not any((sheet.protection.autoFilter, sheet.protection.formatColumns))
+    assert sheet.protection.sort  # in a protected tab, only the yellow cells could be sorted
     assert (sheet.freeze_panes, sheet.auto_filter.ref is not None) == ("C2", True)
     titles = [cell.value for cell in sheet[1]]
     assert titles[-len(columns.MARKS) :] == list(columns.MARKS)

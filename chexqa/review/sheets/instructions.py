@@ -88,7 +88,7 @@ COMMON = (
     "Fill in only the yellow columns; all others are locked against accidental changes. Leave rows that you "
     "have not done yet empty, and save often. You may send the workbook back at any time: finished rows count, "
     "and you can send the same file again when more rows are done.",
-    "You may filter rows. Please do not sort: a picture may not move with its row. If a picture has moved, its "
+    "You may filter rows. Do not sort: answers or pictures could move to other rows. If a picture has moved, its "
     "margin shows the id of its row (the id is in the last columns).",
 )
 VIEWER = (

@@ -36,7 +36,8 @@ _WORKBOOK = {
     # Every system has Arial or a font of the same widths, so columns have the same width in LibreOffice and Excel.
     "default_format_properties": {"font_name": "Arial", "font_size": 10},
 }
-_PROTECTION = {"autofilter": True, "sort": True, "format_columns": True, "format_rows": True}
+# Sorting is not allowed: in a protected tab, Excel could sort the yellow cells alone.
+_PROTECTION = {"autofilter": True, "format_columns": True, "format_rows": True}
 
 
 class Feedback(NamedTuple):
