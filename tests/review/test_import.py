@@ -112,7 +112,7 @@ def critic(seed: int, blind: bool = False) -> Callable[[Item, Answer], dict[str,
         if verdict == layout.FIX:
             cells |= answer_cells(item, other, layout.CORRECTED)
         if rng.random() < 0.5:
-            cells[layout.REASON] = rng.choice(layout.ITEM_REASONS)
+            cells[layout.REASON] = rng.choice(layout.ITEM_REASONS[verdict == layout.ACCEPT :])  # "wrong answer" is first
         return cells
 
     return review
@@ -508,6 +508,7 @@ def spoiled(kind: str, cells: dict[str, str], words: str) -> Any:
         spoiled("distribution", {"corrected answer": "2. b"}, "but no verdict"),
         spoiled("distribution", {"verdict": "accept", "corrected answer": "9"}, "is not an answer to its question"),
         spoiled("distribution", {"verdict": "accept", "corrected answer": "4"}, "differs from the proposal"),
+        spoiled("distribution", {"verdict": "accept", "reason": "wrong answer"}, "but the reason is 'wrong answer'"),
         spoiled("distribution", {"verdict": "fix", "option 1": "yes"}, "has one right answer"),
         spoiled("location", {"verdict": "fix", "corrected answer": "1; 9"}, "the numbers of all right options"),
         spoiled("location", {"verdict": "fix", "corrected answer": "1; 2", "option 1": "x"}, "different answers; keep"),

@@ -40,7 +40,7 @@ from chexqa.review.columns import (
     plain,
 )
 
-WRONG_CONTOUR, WRONG_LUNG = "wrong contour", "wrong lung"
+WRONG_ANSWER, WRONG_CONTOUR, WRONG_LUNG = "wrong answer", "wrong contour", "wrong lung"
 # With these reasons the mask goes back to review, so no corrected answer is needed.
 MASK_IS_WRONG = (WRONG_CONTOUR, WRONG_LUNG)
 
@@ -297,11 +297,10 @@ class Reading:
         # The grid's key is a set of cells: any one of them agrees with it, but only the whole set equals it.
         equal = key is not None and answer is not None and answer == tuple(proposed)
         agrees = equal or key is None or answer is None or item.form.is_right(proposed, answer)
-        if verdict == ACCEPT and not agrees:
-            raise BadRowError(
-                f"the verdict is '{ACCEPT}', but the corrected answer differs from the proposal; "
-                f"give the verdict '{FIX}', or empty the answer"
-            )
+        if verdict == ACCEPT and (not agrees or reason == WRONG_ANSWER):
+            told = f"reason is '{reason}'" if agrees else "corrected answer differs from the proposal"
+            cell = "reason" if agrees else "answer"
+            raise BadRowError(f"the verdict is '{ACCEPT}', but the {told}; give the verdict '{FIX}', or empty the {cell}")
         if verdict == FIX and equal:
             raise BadRowError(
                 f"the verdict is '{FIX}', but the corrected answer equals the proposal; give the "

@@ -109,6 +109,7 @@ function clicked(plate, place) {
 }
 function reason(word) {
   const cells = filled();
+  if (word === "wrong answer" && cells[TITLES.verdict] === "accept") { message("This answer is accepted. If it is wrong, choose the right one, or press f first."); return; }
   cells[TITLES.reason] = cells[TITLES.reason] === word ? "" : word;
   put(cells);
 }
@@ -239,7 +240,7 @@ async function save() {
 
 const KEYS = {
   ArrowUp: () => shade(1, 0), ArrowDown: () => shade(-1, 0), ".": () => shade(0, 1), ",": () => shade(0, -1), "*": zoomToPixels,
-  ArrowRight: () => show(at + 1), ArrowLeft: () => show(at - 1), PageDown: () => show(at + 1), PageUp: () => show(at - 1),
+  ArrowRight: () => show(at + 1), ArrowLeft: () => show(at - 1), PageDown: () => scroll(1), PageUp: () => scroll(-1),
   Enter: () => { if (!placer.close()) goOn(); }, " ": () => { if (!find((one) => !answers.judged(one.id))) message("Every row is answered."); },
   Home: () => show(0), End: () => show(DATA.rows.length - 1), Backspace: () => show(at - 1),
   "+": () => zoomTo(view.zoom * 1.25), "=": () => zoomTo(view.zoom * 1.25), "-": () => zoomTo(view.zoom / 1.25), 0: resetView,
@@ -247,6 +248,11 @@ const KEYS = {
   k: () => byId("comment").focus(), c: () => { if (placer.asked()) byId("coordinates").focus(); }, j: () => { if (!find((one) => one.flags)) message("No row is flagged."); }, "?": () => byId("about").showModal(),
   a: () => judge("accept"), f: () => judge("fix"), r: () => judge("reject"), u: () => judge("unsure"),
 };
+// A narrow window scrolls as a whole, a wide one beside the pictures.
+function scroll(way) {
+  const box = [document.scrollingElement, document.querySelector("aside")].find((one) => one.scrollHeight > one.clientHeight + 1);
+  if (box) box.scrollBy(0, way * 0.8 * box.clientHeight);
+}
 function cellKey(key) {
   if (!wantsCell) return false;
   const letter = key.toUpperCase();
