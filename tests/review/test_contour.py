@@ -127,7 +127,10 @@ def test_a_dragged_point_changes_its_stretch_alone_and_undo_takes_it_back(
     assert 90 < compare(before, after).hausdorff_px < 130
     tab.press("Control+z")
     assert page.locator("#changed").inner_text().endswith(" 0 px changed")
+    assert page.locator("#message").inner_text() == "The outline is the first one again; the row has no verdict."
+    # Nothing is drawn any more, so the row is as open as before.
     assert saved(tab, tmp_path / "again.json")["rows"][0]["contour"] is None
+    assert page.evaluate("answers.of(row().id)") == {}
 
 
 def test_brush_rubber_and_points_work_and_a_reload_keeps_the_outline(drawn: Drawn, tab: Tab, tmp_path: Path) -> None:

@@ -420,6 +420,29 @@ def test_the_outline_is_shown_before_it_can_be_accepted(made: Made, tab: Tab, tm
     page.locator(".missing").first.wait_for()
 
 
+def test_an_accepted_row_takes_no_reason_that_calls_it_wrong(made: Made, tab: Tab) -> None:
+    page = tab.open(made.page("anna-2"))
+    page.wait_for_selector("body[data-shown]")
+    tab.press("a", "w")
+    assert page.evaluate("answers.of(row().id)") == {"verdict": "accept"}
+    assert "press f first" in page.locator("#message").inner_text()
+    tab.press("n")
+    assert page.evaluate("answers.of(row().id)") == {"verdict": "accept", "reason": "borderline"}
+
+
+def test_at_twice_the_size_the_question_is_reached_by_keys(made: Made, tab: Tab) -> None:
+    """Browser zoom of 200 % at 1366 x 768 leaves 683 x 384."""
+    tab.page.set_viewport_size({"width": 683, "height": 384})
+    page = tab.open(made.page("anna-2"))
+    page.wait_for_selector("body[data-shown]")
+    first = page.evaluate("at")
+    assert page.evaluate("document.querySelector('#question').getBoundingClientRect().top") < 340
+    tab.press("PageDown", "PageDown", "PageDown")
+    assert page.evaluate("document.querySelector('#undo').getBoundingClientRect().top") < 384
+    tab.press("PageUp", "PageUp", "PageUp")
+    assert page.evaluate("[scrollY, at]") == [0, first]
+
+
 def test_axe_finds_nothing_serious(made: Made, tab: Tab) -> None:
     for name in ("anna-2", "anna-1-blind-part-1"):
         assert serious(tab.open(made.page(name))) == []

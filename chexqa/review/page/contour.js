@@ -108,7 +108,7 @@ function controls(ring, reach) {
 
 const editor = (() => {
   let on = false, row = null, width = 0, height = 0, mask = null, rings = [], points = [], held = null, tool = "move";
-  let steps = [], strokes = 0, pointer = null, painting = null;
+  let steps = [], strokes = 0, pointer = null, painting = null, verdictBefore = "";
   const panel = byId("editor");
 
   function take(from) {
@@ -122,6 +122,7 @@ const editor = (() => {
     [height, width] = row.mask.size;
     const before = answers.contour(row.id);
     strokes = before ? before.changes : 0;
+    verdictBefore = answers.of(row.id)[TITLES.verdict] ?? "";
     steps = [];
     take(fromRuns(before ?? row.mask));
     on = true;
@@ -172,6 +173,7 @@ const editor = (() => {
     const first = fromRuns(row.mask);
     const same = mask.every((value, i) => value === first[i]);
     answers.drawn(row.id, same ? null : { size: [height, width], counts: toRuns(mask, width, height), changes: Math.max(1, strokes) });
+    if (same) asBefore();
     say();
     redraw();
   }
@@ -180,8 +182,20 @@ const editor = (() => {
     strokes = 0;
     take(fromRuns(row.mask));
     answers.drawn(row.id, null);
+    asBefore();
     say();
     redraw();
+  }
+  // Without a new outline, the verdict is again the one that the row had when editing began.
+  function asBefore() {
+    if (answers.locked) return;
+    const cells = filled();
+    if (cells[TITLES.verdict] === "fix") {
+      cells[TITLES.verdict] = verdictBefore;
+      if (verdictBefore === "accept") delete cells[TITLES.reason];
+      put(cells);
+    }
+    message(`The outline is the first one again; ${cells[TITLES.verdict] ? `the verdict is ${cells[TITLES.verdict]}` : "the row has no verdict"}.`);
   }
 
   const inPixels = (plate, event) => { const p = plate.at(event); return { x: p.x * width, y: p.y * height }; };
