@@ -112,7 +112,8 @@ def critic(seed: int, blind: bool = False) -> Callable[[Item, Answer], dict[str,
         if verdict == layout.FIX:
             cells |= answer_cells(item, other, layout.CORRECTED)
         if rng.random() < 0.5:
-            cells[layout.REASON] = rng.choice(layout.ITEM_REASONS[verdict == layout.ACCEPT :])  # "wrong answer" is first
+            # "wrong answer", the first reason, contradicts "accept".
+            cells[layout.REASON] = rng.choice(layout.ITEM_REASONS[verdict == layout.ACCEPT :])
         return cells
 
     return review
@@ -327,7 +328,10 @@ def test_an_ods_tells_of_struck_out_words_notes_and_formulas_without_a_result(tm
         "<style:style style:name='T2'><style:text-properties style:text-line-through-style='none' "
         "style:text-line-through-type='none'/></style:style>"
     )
-    note = "<office:annotation><date>2026-03-01T00:00:00</date><creator>anna</creator><text:p>look</text:p></office:annotation>"
+    note = (
+        "<office:annotation><date>2026-03-01T00:00:00</date><creator>anna</creator><text:p>look</text:p>"
+        "</office:annotation>"
+    )
     cells = [
         CELL.format("", "1, <text:span text:style-name='T1'>3</text:span>"),
         CELL.format("", "<text:span text:style-name='T2'>4</text:span>"),

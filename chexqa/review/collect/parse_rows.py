@@ -299,8 +299,8 @@ class Reading:
         agrees = equal or key is None or answer is None or item.form.is_right(proposed, answer)
         if verdict == ACCEPT and (not agrees or reason == WRONG_ANSWER):
             told = f"reason is '{reason}'" if agrees else "corrected answer differs from the proposal"
-            cell = "reason" if agrees else "answer"
-            raise BadRowError(f"the verdict is '{ACCEPT}', but the {told}; give the verdict '{FIX}', or empty the {cell}")
+            cell = REASON if agrees else "answer"
+            raise BadRowError(f"the verdict is '{ACCEPT}', but the {told}; give '{FIX}', or empty the {cell}")
         if verdict == FIX and equal:
             raise BadRowError(
                 f"the verdict is '{FIX}', but the corrected answer equals the proposal; give the "

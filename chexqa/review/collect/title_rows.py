@@ -203,7 +203,7 @@ def _is_index(titles: Sequence[str], rows: Sequence[tuple[str, ...]]) -> bool:
 
 
 def _remarked(file: str, sheet: SheetCells, head: int, titles: Sequence[str], returned: Returned) -> set[int]:
-    """Add a :class:`SpoiltRow` to ``returned`` for each note, and for merged, struck-out or unreadable cells to fill in.
+    """Add a :class:`SpoiltRow` to ``returned`` for each note, and for cells to fill in that cannot be read.
 
     Return the numbers of the affected rows.
     """
