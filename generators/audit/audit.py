@@ -1,8 +1,4 @@
-"""The complete audit of a benchmark: how often guesses are right, and what the benchmark contains.
-
-A guess is the answer that a shortcut suggests, the most frequent answer, or the answer that the rules for making items
-imply.
-"""
+"""The complete audit of a benchmark: how often guesses are right, and what the benchmark contains."""
 
 from __future__ import annotations
 
@@ -30,14 +26,13 @@ class Audit:
 
     @property
     def leaks(self) -> list[Result]:
-        """Return the results of artefacts (traces of the making of the benchmark) that beat chance, smallest p
-        first.
-        """
+        """Return the results of artefacts that beat chance, smallest p first."""
         return sorted((row for row in self.results if row.leak), key=lambda row: row.p or 0.0)
 
     @property
     def tested(self) -> list[Result]:
-        """Return the results of artefacts that could be tested; Holm's method corrects their p values together."""
+        """Return the results of artefacts that could be tested."""
+        # Holm's method corrects the p values of these together.
         return [row for row in self.results if row.holm is not None]
 
     def to_record(self) -> Record:

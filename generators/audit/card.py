@@ -1,7 +1,4 @@
-"""The benchmark card: a README that describes a benchmark's contents, its origin, and the results of the audit.
-
-The card lies beside the benchmark's files. No hash covers the card, so that it can be rewritten.
-"""
+"""The benchmark card: a README on a benchmark's contents, its origin, and the results of the audit."""
 
 from __future__ import annotations
 
@@ -29,9 +26,9 @@ FIGURES = "card"
 
 @contextmanager
 def prepared(folder: Path) -> Iterator[None]:
-    """Make the folders for a card, and remove these folders if the card is not written.
+    """Make the folders for a card, and remove them again if the card is not written.
 
-    Raises ``InputError`` if the folders cannot be made, or contain a README that no audit wrote.
+    Raise ``InputError`` if the folders cannot be made, or contain a README that no audit wrote.
     """
     path = folder / CARD
     if path.exists() and not read_text(path, inside=folder).startswith(CARD_MARK):
@@ -51,7 +48,7 @@ def write(audit: Audit, folder: Path) -> Path:
 
 
 def text(audit: Audit, figures: Iterable[str]) -> str:
-    """Return the card in Markdown; ``figures`` has the names of the figures in the folder beside the card."""
+    """Return the card in Markdown; ``figures`` has the file names of its figures."""
     about = audit.bench.about
     names = set(figures)
     parts = [
@@ -297,16 +294,16 @@ def _power(audit: Audit) -> list[str]:
 
 
 def pooled_words(audit: Audit) -> str:
-    """Return sentences on known biases in the choice among four outlines; a single audit cannot show such small biases.
+    """Return sentences on known biases that are too small for one audit to show.
 
-    Returns "" for a benchmark that chexqa did not make.
+    The text is "" if chexqa did not make the benchmark.
     """
     drawn = "layout" not in audit.bench.about and audit.bench.about["counts"]["kinds"].get(POOLED_KIND)
     return POOLED if drawn and not audit.leaks else ""
 
 
 def power_words(audit: Audit) -> str:
-    """Return a sentence on the smallest leak that the audit could have detected; "" if no artefact was tested."""
+    """Return a sentence on the smallest leak that the audit could have found; "" if no artefact was tested."""
     known = [row.excess for row in audit.tested if row.excess is not None]
     if not known:
         return "The benchmark has too few items to show any leak." if audit.tested else ""

@@ -1,10 +1,6 @@
-"""A small classifier over all artefacts together, tested on cases that it was not trained on.
+"""A random forest over all artefacts together, tested on patients that it was not trained on.
 
-The cases (by patient) are divided into blocks. A random forest trained on the earlier blocks answers each block. The
-forest never sees the key of the block that it answers. Without a leak its answers are therefore random picks, and the p
-value of its hits is exact (see ``exact_tests``). In cross-validation each block would also train forests that answer
-earlier blocks, so the p value would not be exact. scikit-learn is an extra (``audit``); if it is missing, the results
-say so.
+It needs scikit-learn (the extra ``audit``). Without it, the results say so.
 """
 
 from __future__ import annotations
@@ -58,9 +54,7 @@ def installed() -> bool:
 
 
 def score_all(features: Features) -> list[Result]:
-    """Train classifiers on the features; return the score on each kind of question whose outlines, points or pictures
-    are chosen at random.
-    """
+    """Train classifiers on the features, and return the score on each kind with random outlines, points or pictures."""
     results = []
     for kind in ("contour_evaluation", *POINT_KINDS, "revision_result"):
         if not features.rows[kind]:
@@ -169,14 +163,13 @@ def _within(numbers: Table, findings: npt.NDArray[np.str_]) -> Table:
 
 
 def _split(blocks: list[int]) -> Iterator[tuple[list[int], list[int]]]:
-    """Yield the indices to train on and the indices to test on, for each block from the second on.
-
-    A block is tested after training on all earlier blocks.
-    """
+    """Yield the indices to train on and the indices to test on, for each block from the second on."""
     by_block: dict[int, list[int]] = defaultdict(list)
     for index, block in enumerate(blocks):
         by_block[block].append(index)
     for block in range(1, _BLOCKS):
+        # The forest never sees the key of a block that it answers, so without a leak its answers are random picks and
+        # the p value is exact. In cross-validation, a block would also train forests that answer earlier blocks.
         train = [index for earlier in range(block) for index in by_block[earlier]]
         if train and by_block[block]:
             yield train, by_block[block]

@@ -1,9 +1,9 @@
 """Exact tests of predictors against chance, with their intervals.
 
-In a contest, a predictor picks ``picked`` of ``size`` candidates, ``right`` of which are right. If the predictor's rule
-does not depend on which candidates are right, the number of hits is hypergeometric. Contests are independent, so the
-distribution of all hits is the convolution of the contests' distributions. A contest is written (size, right, picked).
-Picking one of four options is (4, 1, 1). Saying "yes" to half of 20 cases, 12 of them positive, is (20, 12, 10).
+In a contest, a predictor picks some of several candidates. Two examples:
+
+- Picking one of four options: 4 candidates, 1 right, 1 picked.
+- Saying "yes" to half of 20 cases, 12 of them positive: 20 candidates, 12 right, 10 picked.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _MOST_ODDS, _HALVINGS = 30.0, 50  # largest log odds, and number of steps of the
 class HypergeometricTrial(NamedTuple):
     """One contest: a predictor picks ``picked`` of ``size`` candidates.
 
-    ``right`` is the number of right candidates, and ``hits`` the number of right picks.
+    - ``right``: the number of right candidates.
+    - ``hits``: the number of right candidates that were picked.
     """
 
     size: int
@@ -45,10 +46,7 @@ class HypergeometricTrial(NamedTuple):
 
 
 def p_of_hits(contests: Iterable[HypergeometricTrial]) -> float:
-    """Return the probability that chance alone gives at least the observed number of hits.
-
-    If there are no contests, return 1.
-    """
+    """Return the probability that chance alone gives at least the observed hits; 1 if there are no contests."""
     rows = list(contests)
     return min(1.0, float(mass_of_hits(rows)[sum(row.hits for row in rows) :].sum()))
 
@@ -63,13 +61,11 @@ def mass_of_hits(contests: Iterable[HypergeometricTrial]) -> Mass:
 
 
 def detectable_hits(mass: Mass, level: float, power: float = POWER) -> float | None:
-    """Return the expected number of hits for the smallest leak that a test at ``level`` finds with probability
-    ``power``.
+    """Return the number of hits that the smallest detectable leak gives on average; None if no leak is detectable.
 
-    ``mass`` is the distribution of the hits by chance. A leak multiplies the odds of picking a right candidate by the
-    same factor in every contest (set of candidates). The hits then follow Fisher's noncentral hypergeometric
-    distribution: the distribution by chance, tilted exponentially. Returns None if even the largest number of hits
-    would not be significant.
+    - ``mass``: the probabilities of 0, 1, 2 … hits by chance.
+    - ``level``: the p value up to which a test is significant.
+    - ``power``: the probability with which a test must find the leak.
     """
     tails = np.minimum(1.0, mass[::-1].cumsum()[::-1])
     significant = np.flatnonzero(tails <= level)
@@ -79,6 +75,8 @@ def detectable_hits(mass: Mass, level: float, power: float = POWER) -> float | N
     with np.errstate(divide="ignore"):
         logs = np.log(mass)
 
+    # A leak multiplies the odds of picking a right candidate by one factor in every contest. The hits then follow
+    # Fisher's noncentral hypergeometric distribution: the distribution by chance, tilted exponentially.
     def tilted(odds: float) -> Mass:
         weights = logs + odds * hits
         weights = np.exp(weights - weights.max())
@@ -97,7 +95,7 @@ def expected_hits(contests: Iterable[HypergeometricTrial]) -> float:
 
 
 class BinaryScore(NamedTuple):
-    """Score of a predictor that answers yes for each candidate that it picks, and no for the others.
+    """Score of a predictor that answers yes for the candidates that it picks, and no for the others.
 
     ``expected`` is the number of right answers by chance.
     """
@@ -116,11 +114,11 @@ class BinaryScore(NamedTuple):
 
 
 class NullScore(NamedTuple):
-    """Distribution of the number of right answers that chance alone gives.
+    """Number of right answers that chance alone gives.
 
-    ``mass`` has the probabilities of 0, 1, 2 … hits (right picks). The number of right answers is ``least`` plus
-    ``each`` times the number of hits. ``least`` is the number of right answers if there are no hits. ``each`` is 1, or
-    2 for yes/no answers (:meth:`of`).
+    - ``mass``: the probabilities of 0, 1, 2 … hits (right picks).
+    - ``least``: the right answers without any hit.
+    - ``each``: the right answers that a hit adds: 1, or 2 for yes/no answers.
     """
 
     mass: Mass
@@ -129,13 +127,10 @@ class NullScore(NamedTuple):
 
     @classmethod
     def of(cls, contests: Iterable[HypergeometricTrial], answers: int, right: int) -> NullScore:
-        """Return the distribution for a solver who gave ``answers`` answers, ``right`` of them right.
-
-        - If the answers are the picks themselves, each right pick (hit) is one right answer.
-        - If the answers are a yes or no to every candidate, each hit adds two right answers: the number of picks is
-          fixed, so one wrong candidate less is picked.
-        """
+        """Return the score of chance for a predictor that gave ``answers`` answers, ``right`` of them right."""
         rows = list(contests)
+        # A yes or no to every candidate: each hit adds two right answers, since the number of picks is fixed and one
+        # wrong candidate less is picked.
         hits, each = sum(row.hits for row in rows), 1 if answers == sum(row.picked for row in rows) else 2
         return cls(mass_of_hits(rows), right - each * hits, each)
 
@@ -144,10 +139,9 @@ class NullScore(NamedTuple):
         return min(1.0, float(self.mass[round((right - self.least) / self.each) :].sum()))
 
     def detectable(self, level: float) -> float | None:
-        """Return the expected number of right answers for the smallest leak that can be detected.
+        """Return the number of right answers that the smallest detectable leak gives on average; None if there is none.
 
-        A leak counts as detectable if a test at ``level`` finds it with probability 0.8. Return None if even the
-        largest number of right answers would not be significant (see :func:`detectable_hits`).
+        A test at ``level`` finds a detectable leak with probability 0.8.
         """
         hits = detectable_hits(self.mass, level)
         return None if hits is None else self.least + self.each * hits
@@ -183,7 +177,7 @@ def _power(mass: Mass, times: int) -> Mass:
 def interval(right: float, count: int, looks: int = 1) -> tuple[float, float]:
     """Return Wilson's 95 % interval of a share, corrected for ``looks`` simultaneous intervals (Bonferroni).
 
-    If there are no answers, the interval is 0 to 1.
+    Without answers, it is 0 to 1.
 
     >>> low, high = interval(5, 10)
     >>> round(low, 3), round(high, 3)
@@ -196,10 +190,9 @@ def interval(right: float, count: int, looks: int = 1) -> tuple[float, float]:
 
 
 def p_by_permutation(observed: float, draw: Callable[[], float], exceedances: int = 20, most: int = 50_000) -> float:
-    """Return a sequential p value (Besag, Clifford 1991): the share of values of ``draw`` that reach ``observed``.
+    """Return the share of values of ``draw`` that reach ``observed``, as an exact p value (Besag, Clifford 1991).
 
-    Drawing stops when ``exceedances`` values have reached ``observed``, so a result close to chance needs few draws. It
-    stops after ``most`` draws at the latest. The p value is exact in both cases.
+    Drawing stops when ``exceedances`` values have reached ``observed``, and after ``most`` values at the latest.
     """
     reached = 0
     for drawn in range(1, most + 1):
@@ -212,9 +205,8 @@ def p_by_permutation(observed: float, draw: Callable[[], float], exceedances: in
 def bins(values: Sequence[float | str], parts: Sequence[npt.NDArray[np.intp]]) -> dict[str, Flags]:
     """Return the bins of a feature's values: a dictionary from name to flags, True for each value in the bin.
 
-    Texts, and numbers with few distinct values, have a bin for each of the most frequent values. Numbers also have bins
-    by size, such as halves, quarters and the lowest and highest tenth. Bins by size are made separately for each of
-    ``parts``, such as the items of one finding; a part has the indices of its values.
+    Frequent values have bins of their own. Numbers also have bins by size, such as halves. Bins by size are made
+    separately for each of ``parts``, such as the items of one finding; a part has the indices of its values.
     """
     counts = Counter(values)
     few = len(counts) <= _FEW

@@ -1,7 +1,6 @@
-"""Measures of a drawn picture that need no anatomy: the shape of the outline and the positions of the points.
+"""Measures of a drawn picture: the shape of the outline and the positions of the points.
 
-All measures are read from the pictures. A radiograph is grey, so the cyan pixels are the outline. Lengths are divided
-by the picture's longer side, and areas by the square of the longer side, so pictures of all sizes can be compared. A
+All measures are read from the pictures. Lengths are divided by the picture's longer side, and areas by its square. A
 picture without an outline has no measures.
 """
 
@@ -40,13 +39,13 @@ def read(data: bytes) -> Image:
 
 
 def outline_pixels(image: Image) -> Mask:
-    """Return the mask of an RGB picture's cyan pixels, which have more green than red, and as much blue as green."""
+    """Return the mask of an RGB picture's cyan pixels; these are the outline."""
     red, green, blue = cv2.split(image)
     return np.asarray((cv2.subtract(green, red) >= _OPAQUE) & (cv2.absdiff(green, blue) <= 2))
 
 
 def enclosed(line: Mask) -> Mask:
-    """Return the outlined mask: the line and the area that it encloses; outlined holes are not part of it."""
+    """Return the outlined mask: the line and the area in it, without outlined holes."""
     contours, tree = cv2.findContours(line.astype(np.uint8), cv2.RETR_TREE, cv2.CHAIN_APPROX_NONE)
     depths = [_depth(tree[0], index) for index in range(len(contours))]
     filled = np.zeros(line.shape, np.uint8)
@@ -125,9 +124,7 @@ class Outline:
         }
 
     def at(self, xy: tuple[float, float]) -> Measures:
-        """Return measures of a point: its side of the outline, its distance to the outline, and the outline's shape
-        near the point.
-        """
+        """Return measures of a point: its side of the outline, its distance, and the outline's shape near it."""
         place = np.array(xy)
         lines = np.concatenate(self.lines)
         far = np.hypot(*(lines - place).T)
@@ -158,10 +155,7 @@ class Outline:
 
 
 def point_places(image: Image) -> dict[str, tuple[float, float]]:
-    """Return the centre (x, y) of each coloured point of an RGB picture, keyed by colour.
-
-    Missing colours are left out.
-    """
+    """Return the centre (x, y) of each coloured point of an RGB picture, keyed by colour; without missing colours."""
     places = {}
     # Pixels that are neither grey nor cyan: all the points, and few other pixels.
     red, green, blue = cv2.split(image)

@@ -1,9 +1,4 @@
-"""Measures of a picture that need no anatomy: of its file, and of its pixels outside the drawing.
-
-The measures of a file are its length, its parts (the chunks of a PNG), and contents other than pixels. The ground of a
-picture is the area away from the coloured drawing. In a correct overlay the ground equals the radiograph, pixel by
-pixel.
-"""
+"""Measures of a picture's file, and of its ground: the grey levels away from the coloured drawing."""
 
 from __future__ import annotations
 
@@ -39,9 +34,7 @@ class File(NamedTuple):
 
     @classmethod
     def of(cls, data: bytes) -> File:
-        """Return the measures of a file of any format; only PNG and JPEG files are divided into parts (chunks,
-        segments).
-        """
+        """Return the measures of a file of any format; only PNG and JPEG files are divided into parts."""
         parts = _png(data) if data.startswith(MAGIC) else _jpeg(data) if data.startswith(b"\xff\xd8") else _other(data)
         names, texts = zip(*parts, strict=True)
         # A long file has its pixels in several parts of the same name.
@@ -113,10 +106,9 @@ class Ground(NamedTuple):
         return cls(np.asarray(green), np.asarray(covered == 0))
 
     def measures(self) -> Measures:
-        """Return mean, spread and tails of the grey levels away from the drawing, and the share of pixels there whose
-        level is an odd number.
+        """Return mean, spread and tails of the grey levels, and the share of odd levels.
 
-        The result is empty if every pixel is near the drawing.
+        The result is {} if every pixel is near the drawing.
         """
         counts = np.bincount(self.grey[self.is_ground], minlength=256)
         if not counts.any():
@@ -135,7 +127,7 @@ class Ground(NamedTuple):
     def against(self, radiograph: npt.NDArray[np.uint8]) -> Measures:
         """Return the mean difference in grey from the radiograph, and the share of pixels that differ.
 
-        Returns {} if the sizes differ.
+        The result is {} if the sizes differ.
         """
         if radiograph.shape != self.grey.shape or not self.is_ground.any():
             return {}
@@ -156,13 +148,12 @@ def residues(name: str, number: int) -> dict[str, float]:
 
 
 def number_in(name: str) -> int | None:
-    """Return the number at the end of an id; None if the id does not end with a number.
-
-    Eight or more hexadecimal digits, such as those of a case's id after its "c", are read as a hexadecimal number.
+    """Return the number at the end of an id; None if there is none.
 
     >>> number_in("c00000000000f"), number_in("case 12"), number_in("x")
     (15, 12, None)
     """
+    # Eight or more hexadecimal digits, such as those of a case's id, are read as a hexadecimal number.
     long = _LONG_HEX.search(name)
     if long:
         return int(long[1], 16)

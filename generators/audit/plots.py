@@ -1,7 +1,6 @@
 """The card's figures as SVG: composition, answers, predictors against chance, lesions, edits.
 
-Colours are distinguishable with any colour vision (Okabe, Ito 2008), and no meaning is given by colour alone. The same
-audit gives the same bytes. If the benchmark was made from phantoms, every figure says so.
+The same audit gives the same bytes. If the benchmark was made from phantoms, every figure says so.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Answers that can be guessed without the picture and yet are no leaks: frequent answers, and answers implied by the
-rules.
+"""Guesses without the picture that are no leaks: frequent answers, and answers implied by the rules.
 
-These guesses are measured and reported beside chance. They have no p value, because the most frequent answer is by
-definition more frequent than the others.
+They are reported beside chance, without a p value.
 """
 
 from __future__ import annotations
@@ -20,11 +18,7 @@ EXPANSION, CONTRACTION = POINT_KINDS
 
 
 def priors(bench: Benchmark) -> list[Result]:
-    """Return, for each kind, how often its most frequent answer is right: first over all findings, then for each
-    finding.
-
-    For grid cells, the most frequent answer is the cell that is a hit most often.
-    """
+    """Return, for each kind, how often its most frequent answer is right: over all findings, then for each finding."""
     answers, _ = bench.key("the audit")
     groups: dict[str, dict[str, list[tuple[Item, Answer]]]] = defaultdict(lambda: defaultdict(list))
     for item in bench.items:
@@ -68,11 +62,8 @@ _Case = dict[str, tuple[Item, Answer]]
 
 
 def forced(bench: Benchmark, features: Features) -> list[Result]:
-    """Return the guesses of someone who knows how items are made but does not see the picture, and how often each is
-    right.
-
-    The rules for making items are those of CheXpercept (arXiv 2606.21020), which chexqa follows.
-    """
+    """Return how often the rules for making items imply the right answer, for someone who does not see the picture."""
+    # The rules are those of CheXpercept (arXiv 2606.21020), which chexqa follows.
     answers, _ = bench.key("the audit")
     by_case: dict[str, _Case] = defaultdict(dict)
     for item in bench.items:

@@ -1,10 +1,10 @@
-"""Predictors that never look at the anatomy, each tested against chance on every kind of item that it applies to.
+"""Predictors that never look at the anatomy, each tested against chance on the kinds of item that it applies to.
 
-There are three classes of predictor. *Artefact*: the predictor can be right more often than chance only because of the
-way the benchmark was made; no artefact may beat chance. *Prior*: the predictor can be right because some answers are
-frequent in nature, or because a disease changes the whole radiograph. *Forced*: the published rules imply the answer.
-If the best of several rules (such as "choose the largest option" and "choose the second largest") is reported, its p
-value and interval are corrected for the number of rules (Bonferroni).
+There are three classes of predictor:
+
+- *Artefact*: a trace of the way the benchmark was made; none may beat chance.
+- *Prior*: some answers are frequent in nature, or a disease changes the whole radiograph.
+- *Forced*: the published rules imply the answer.
 """
 
 from __future__ import annotations
@@ -59,12 +59,14 @@ _RANKS = {2: ("smaller", "larger"), 4: ("smallest", "second smallest", "second l
 class Result:
     """One predictor's score on one kind of item.
 
-    ``rules`` is the number of rules tried, and ``rule`` describes the best one. ``answers`` is the number of answers
-    that this rule gave, and ``right`` the number of its right answers. ``chance`` is the share of right answers
-    expected by chance. ``interval`` is the 95 % interval of the share of right answers. ``p`` is one-sided and
-    corrected for the number of rules. ``holm`` is ``p`` adjusted over all artefacts. ``detectable`` is the smallest
-    share of right answers that this test would detect as a leak with a power of 80 %; None if it is unknown, or if the
-    test cannot detect any leak. If ``answers`` is 0, nothing could be tested, and ``rule`` gives the reason.
+    - ``rules``, ``rule``: the number of rules tried, and the best one in words. If nothing could be tested (``answers``
+      is 0), ``rule`` gives the reason.
+    - ``answers``, ``right``: the number of answers that the best rule gave, and of right ones.
+    - ``chance``, ``interval``: the share of right answers by chance, and the 95 % interval of the share reached.
+    - ``p``: one-sided p value, corrected for the number of rules.
+    - ``holm``: ``p`` adjusted over all artefacts.
+    - ``detectable``: the smallest share of right answers that the test finds as a leak with a power of 80 %; None if
+      unknown, or if the test finds none.
     """
 
     kind: str
@@ -93,10 +95,7 @@ class Result:
 
     @property
     def excess(self) -> float | None:
-        """Return the excess over chance of the smallest leak that the test detects with a power of 80 %.
-
-        Return None if this leak is not known.
-        """
+        """Return how far the smallest leak that the test finds (power 80 %) exceeds chance; None if unknown."""
         return None if self.detectable is None else self.detectable - self.chance
 
     @property
@@ -118,9 +117,9 @@ class Result:
 class Rule(NamedTuple):
     """Outcome of one rule.
 
-    ``contests`` has the sets of candidates from which the rule picks (:mod:`chexqa.generators.audit.exact_tests`).
-    ``answers`` is the number of all answers in the contests, and ``right`` the number of right answers. ``expected`` is
-    the number of right answers that chance gives on average.
+    - ``contests``: the sets of candidates from which the rule picks.
+    - ``answers``, ``right``: the number of all answers in them, and of right ones.
+    - ``expected``: the number of right answers by chance.
     """
 
     name: str
@@ -141,10 +140,7 @@ def score_all(features: Features) -> list[Result]:
 
 
 def with_holm(results: Sequence[Result]) -> list[Result]:
-    """Return the results with ``holm`` (the p value corrected over all tested artefacts) and ``detectable`` filled in.
-
-    The smallest detectable leak is computed for the first, strictest step of Holm's correction.
-    """
+    """Return the results with ``holm`` (p corrected over all tested artefacts) and ``detectable`` filled in."""
     family = [index for index, row in enumerate(results) if row.sort == "artefact" and row.p is not None]
     adjusted = holm(np.array([results[index].p for index in family], float)).tolist()
     found = dict(zip(family, adjusted, strict=True))
@@ -275,8 +271,9 @@ def _order(choice: Choice, name: str) -> list[int]:
 
 
 def choice_rules(choices: Iterable[Choice], feature: str, namer: Namer) -> list[Rule]:
-    """Return a rule for each name that ``namer`` gives to candidates, such as "largest": pick the candidates of this
-    name in every item. ``namer`` names them by their values of ``feature``.
+    """Return one rule for each name that ``namer`` gives to candidates: pick the candidates of this name.
+
+    ``namer`` names candidates by their values of ``feature``, such as "largest".
     """
     contests: dict[str, list[HypergeometricTrial]] = defaultdict(list)
     for choice in choices:
@@ -296,11 +293,8 @@ def choice_rules(choices: Iterable[Choice], feature: str, namer: Namer) -> list[
 
 
 def by_room(choices: Sequence[Choice], feature: str, namer: Namer) -> list[Rule]:
-    """Return the rules of :func:`choice_rules` for three groups of items, whose lesions leave little, medium or much
-    room for edits.
-
-    A feature may be balanced over all items and yet predict the answer within one group.
-    """
+    """Return the rules of :func:`choice_rules` for three groups of items: little, medium and much room for edits."""
+    # A feature may be balanced over all items and yet predict the answer within one group.
     having = [choice for choice in choices if choice.room]
     rules = []
     for name in sorted({name for choice in having for name in choice.room}):
@@ -320,10 +314,9 @@ def by_room(choices: Sequence[Choice], feature: str, namer: Namer) -> list[Rule]
 
 
 def _row_rules(rows: Sequence[ItemFeatures], features: Sequence[str]) -> list[Rule]:
-    """Return a rule for each answer and each bin of each feature.
+    """Return a rule for each answer and each bin of each feature: give the answer if the value is in the bin.
 
-    A rule gives its answer only if the value is in its bin. Answers are compared only within a finding, where they are
-    exchangeable, so a finding's frequency does not help a predictor.
+    Answers are compared only within a finding, so a finding's frequency does not help a predictor.
     """
     rules = []
     for name in features:

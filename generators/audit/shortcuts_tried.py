@@ -1,7 +1,6 @@
 """The shortcuts that the audit tries: ids, files, texts, the order of items, and measures of pictures and outlines.
 
-Features come only from what a model may see (texts, pictures, the order of the file); the key supplies only the right
-answers. A feature that does not apply to an item, or cannot be read from its pictures, is left out.
+Features come only from what a model may see; the key supplies only the right answers.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _DRAWN = (*POINT_KINDS, "revision_result", "location", GRID_CELL)
 
 
 class Feature(NamedTuple):
-    """Feature that may predict answers; ``of`` names its measures. If ``of`` is empty, ``name`` is the only measure."""
+    """Feature that may predict answers; ``of`` names its measures. If it is empty, ``name`` is the only measure."""
 
     sort: PredictorClass
     name: str
@@ -100,7 +99,7 @@ _ARTEFACTS_OF = {
 
 
 def features_of_items(kind: str, roles: Iterable[str]) -> list[Feature]:
-    """Return the features of a whole item of this kind; ``roles`` are its measured pictures, such as ``radiograph``."""
+    """Return the features of a whole item of this kind; ``roles`` are its pictures, such as ``radiograph``."""
     tried = list(_OF_ITEMS)
     for role in roles:
         sort: PredictorClass = "artefact" if role in _DRAWINGS else "prior"
@@ -119,15 +118,16 @@ def _sort_in(kind: str, feature: Feature) -> PredictorClass:
 
 
 def artefacts_of_items() -> list[str]:
-    """Return the names of the features that are artefacts and belong to a whole item, not to one of its options."""
+    """Return the names of the artefacts that belong to a whole item, not to one of its options."""
     return [one.name for one in _OF_ITEMS if one.sort == "artefact"]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Candidates of one item; ``right`` marks the right candidates, ``features`` maps a name to the candidates' values.
+    """Candidates of one item; ``right`` flags the right ones.
 
-    ``room`` has measures that tell how much room the item's lesion leaves for edits.
+    - ``features``: the candidates' values, keyed by feature.
+    - ``room``: measures of the room that the lesion leaves for edits.
     """
 
     item_id: str
@@ -159,8 +159,8 @@ class Features:
 
     - ``rows``: each item as a whole, in file order.
     - ``choices``: the candidates of each item: its options except "none".
-    - ``beside``: for each item on points, two entries: the points outside the outline, and those inside.
-    - ``edits``: for each case, all points. The right candidates are the points that mark an edit.
+    - ``beside``: two entries for each item on points: the points outside the outline, and inside.
+    - ``edits``: all points of each case; right are the points that mark an edit.
     """
 
     rows: dict[str, list[ItemFeatures]]
@@ -171,13 +171,13 @@ class Features:
 
 @dataclass(frozen=True)
 class Seen:
-    """Measures of the pictures of one case; empty or None for pictures that the case does not have.
+    """Measures of one case's pictures; empty or None for missing pictures.
 
     - ``radiograph``, ``contour``: measures of the radiograph's file and shape, and of the drawn outline.
-    - ``points_bytes``: how many bytes the file of the picture with points is longer than that of the radiograph.
+    - ``points_bytes``: the length in bytes of the picture with points minus that of the radiograph.
     - ``points``: measures of each point, keyed by colour.
-    - ``results``: measures of each of the four pictures among which the item ``revision_result`` asks to choose.
-    - ``files``, ``grounds``: measures of each picture's file, and of its undrawn grey levels; keyed by picture role.
+    - ``results``: measures of the four pictures of ``revision_result``.
+    - ``files``, ``grounds``: measures of each picture's file and undrawn grey levels, keyed by role.
     """
 
     radiograph: Measures

@@ -109,11 +109,8 @@ class Alteration:
                 self.keys.append(key.to_record())
 
     def surroundings(self, place: Mask | None = None) -> Surroundings:
-        """Return the masks that every fill of the case uses; ``place`` is the clean place, if there is one: lung
-        without a lesion, which is filled for comparison.
-
-        All fills of a case copy from the same tissue, which lies neither in a finding nor in the clean place.
-        """
+        """Return the masks that every fill of the case uses; ``place`` is the clean place, or None."""
+        # All fills of a case copy from the same tissue: neither in a finding nor in the clean place.
         if self._near is None:
             case = self.case
             taken = case.taken if place is None else case.taken | place
@@ -131,10 +128,10 @@ class Alteration:
 
 
 def alter(case: CaseToAlter, show: Callable[[Gray], str], fill: Fill, seed: int) -> Record:
-    """Make the altered pictures of a case with the finding; return a record with the items on them, the keys, and the
-    reason for each altered picture that was not made.
+    """Make the altered pictures of a case with the finding, and return a record of them.
 
-    The same case, fill and seed give the same pictures.
+    The record has the altered items, their keys, and the reason for each altered picture that was not made. The same
+    case, fill and seed give the same pictures.
     """
     made = Alteration(case, show, fill, seed)
     lesion = case.masks["lesion"]

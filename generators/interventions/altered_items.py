@@ -1,14 +1,16 @@
 """Altered items: questions of a benchmark asked again with an altered radiograph, and the files that hold them.
 
-A condition is a way to alter the radiograph: ``target`` (the lesion is filled in), ``partial`` (a part of the lesion is
-filled in), ``irrelevant`` (lung beside the lesion is filled in) or ``mirror``. An altered item's id is the original
-item's id, ``@`` and the condition, such as ``c1/detection@target``.
+An altered item's id is the original item's id, ``@`` and a condition, such as ``c1/detection@target``. The conditions:
 
-- ``interventions.jsonl``: a line for each altered item, with the content that a model may see.
-- ``interventions-key.jsonl``: a line with the key of each altered item; also a line with the reason for each case that
-  could not be altered in one of these ways.
+- ``target``: the lesion is filled in.
+- ``partial``: a part of the lesion is filled in.
+- ``irrelevant``: lung beside the lesion is filled in.
+- ``mirror``: the radiograph is mirrored.
 
-A benchmark made without ``--interventions`` has neither file.
+The files, which a benchmark has only if it was made with ``--interventions``:
+
+- ``interventions.jsonl``: the altered items as a model may see them.
+- ``interventions-key.jsonl``: their keys, and a reason for each case that could not be altered in one of these ways.
 """
 
 from __future__ import annotations
@@ -41,14 +43,14 @@ FLAG = "not asked with the {condition} picture: {reason}"
 class AlteredKey:
     """Key of an altered item.
 
-    - ``answer``: the right option numbers, sorted. It is None if the whole lesion is filled in (condition ``target``):
-      nobody knows whether the finding can still be seen, so only a change of the answer counts.
+    - ``answer``: the right option numbers, sorted; None for the condition ``target``.
     - ``filled_pixels``: the number of filled pixels; 0 for a mirrored picture.
     - ``part``: the filled part: ``all``, ``right``, ``left`` or ``component`` of the lesion, or ``lung`` beside the
       lesion; None for a mirrored picture.
     """
 
     item_id: str
+    # None for target: nobody knows whether the finding can still be seen, so only a change of the answer counts.
     answer: tuple[int, ...] | None
     filled_pixels: int = 0
     part: str | None = None
@@ -96,9 +98,7 @@ class Interventions:
     not_audited: tuple[NotAudited, ...] | None = None
 
     def of(self, items: Iterable[Item], conditions: Sequence[str]) -> list[Item]:
-        """Return the altered items of ``conditions`` whose originals are in ``items``, in the order of conditions, then
-        of items.
-        """
+        """Return the altered items made from ``items``, in the order of ``conditions``, then of ``items``."""
         known = [*items]
         ids = (f"{item.item_id}@{condition}" for condition in conditions for item in known)
         return [self.items[item_id] for item_id in ids if item_id in self.items]
@@ -112,8 +112,8 @@ def altered_record(item: Item, condition: str, image: str, question: str) -> Rec
 def named(texts: Iterable[str]) -> tuple[str, ...]:
     """Return the conditions named by a command's options, each once, in the order of :data:`CONDITIONS`.
 
-    Each text may hold several names between commas. Raise ``InputError`` for an unknown name. Without a name, the
-    result is the condition ``original`` alone.
+    A text may hold several names between commas. Without a name, the result is the condition ``original`` alone. Raise
+    ``InputError`` for an unknown name.
     """
     names = [name.strip() for text in texts for name in text.split(",") if name.strip()]
     for name in names:
@@ -203,11 +203,14 @@ def _wrong_key(benchmark: Benchmark, key: AlteredKey) -> str | None:
 
 
 def write(folder: Path, rows: Iterable[Record]) -> tuple[Record, set[str]]:
-    """Write the altered items into one file and their keys into another; ``rows`` are the cases' records, which are
-    read twice.
+    """Write the altered items into one file and their keys into another; ``rows`` are the cases' records.
 
-    Return the field ``interventions`` of ``benchmark.json`` without its field ``fill``, which the caller adds, and
-    return the paths of the altered pictures.
+    Return two values:
+
+    - the field ``interventions`` of ``benchmark.json``; the caller adds its field ``fill``.
+    - the paths of the altered pictures.
+
+    ``rows`` is iterated twice.
     """
     images: set[str] = set()
     counts: Counter[str] = Counter()
@@ -242,8 +245,7 @@ def write(folder: Path, rows: Iterable[Record]) -> tuple[Record, set[str]]:
 
 
 def carry(bench: Benchmark, folder: Path, kept: Set[str]) -> Record:
-    """Write the altered versions of the items in ``kept``, with their pictures, into the folder of a new version of the
-    benchmark.
+    """Write the altered items made from the items in ``kept``, with their pictures, into the folder of a new version.
 
     Return the field ``interventions`` of the new ``benchmark.json``. Raise ``InputError`` if a file is missing or was
     changed.

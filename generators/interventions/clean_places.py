@@ -1,13 +1,6 @@
-"""Search for a clean place: lung tissue away from every finding, with the shape and size of a lesion's patch.
+"""Search for a clean place: lung away from every finding, with the shape and size of a lesion's patch.
 
-Two altered pictures are compared: in one the lesion is filled, in the other the clean place. The two places must not
-show which of them held the lesion. Each separate part of a lesion therefore gets
-
-1. the mirrored place in the other lung, if it is clean. This is fair, because mirroring works in both directions: a
-   lesion at the mirrored place would have this part's place as its clean place.
-2. otherwise, the place in the lungs with the most similar surroundings. This is less fair, because most similar places
-   lie at parts of the chest wall where lesions are rare. A part that ends at the outline of the lungs gets no such
-   place, because the course of the outline would show which place held the lesion.
+One altered picture has the lesion filled, another one the clean place.
 """
 
 from __future__ import annotations
@@ -50,16 +43,16 @@ class _Candidate(NamedTuple):
 
 
 def clean_place(image: Gray, patch: Mask, lungs: Lungs, taken: Mask) -> Mask | None:
-    """Return a mask ``(H, W)`` like ``patch``, in the lungs and away from findings; None if there is no such mask.
+    """Return a mask ``(H, W)`` like ``patch``, in the lungs and away from findings; None if there is no place for it.
 
     ``image`` is the radiograph, ``lungs`` the lungs without the heart, and ``taken`` the pixels of all findings in the
-    radiograph. For each separate part of ``patch``, the result has a part with these properties:
+    radiograph. For each separate part of ``patch``, the mask has one part:
 
-    - Place: the mirrored place in the other lung or, if this place is not free, another place in the lungs.
-    - Shape: at the mirrored place, up to :data:`MOST_RESIZED` (a share) larger or smaller than the part of ``patch``;
-      at any other place, the same as this part or its mirror image.
-    - Share in the lungs: at least :data:`LEAST_IN_LUNG`, or that of the part of ``patch`` if this is smaller.
-    - Distance from ``taken`` and from ``patch``: more than :data:`BAND`, the width in which a fill fades out.
+    - Its place is the mirrored place in the other lung or, if this place is not free, another place in the lungs.
+    - Its area differs from the area of the part of ``patch`` by a share of at most :data:`MOST_RESIZED`.
+    - At least the share :data:`LEAST_IN_LUNG` of it lies in the lungs. If less of the part of ``patch`` lies there,
+      that share is enough.
+    - It is farther than :data:`BAND` (a share of the longer side) from ``taken`` and from ``patch``.
     """
     band = scaled(BAND, image.shape)
     labels = np.asarray(cv2.connectedComponents(grown(patch, band).astype(np.uint8))[1])
@@ -80,13 +73,17 @@ def _place_of_part(image: Gray, patch: Mask, lungs: Lungs, barred: Mask) -> Mask
     least = min(LEAST_IN_LUNG, np.count_nonzero(patch & field) / size)
     if least < LEAST_OF_PATCH:
         return None
+    # The mirrored place is fair, because mirroring works in both directions: a lesion at the mirrored place would have
+    # this part's place as its clean place.
     near = _at_outline(patch, field)
     place = _mirrored_place(patch, lungs, near)
     resized = abs(np.count_nonzero(place) / size - 1)
     if resized <= MOST_RESIZED and _is_free(place, field, barred, least) and not _is_dense(image, place, field):
         return place
+    # The course of the outline would show which of the two places held the lesion.
     if near is not None:
         return None
+    # The most similar place is less fair: it mostly lies at parts of the chest wall where lesions are rare.
     for found in _candidates(image, patch, field, barred, least):
         place = _moved(patch, found)
         if _is_free(place, field, barred, least):

@@ -1,11 +1,8 @@
 """Fills: ways to replace the pixels of a patch so that a lesion in it can no longer be seen.
 
-``inpaint`` continues the broad tone around the patch smoothly through the patch and copies ribs, vessels and noise from
-tissue without a finding (``textures``). It fades out in a band around the patch, since the halo of a lesion reaches
-beyond its outline. If the radiograph has no such tissue, ``inpaint`` adds noise with the amplitude and the spectrum of
-the tissue beside the patch: lung tissue in the lungs, other tissue outside them. ``mean`` uses the mean grey level of
-the rim around the patch. ``blur`` smooths the patch and its surroundings together, so a large lesion stays visible as a
-soft shadow; ``blur`` is there for comparison.
+- ``inpaint``: the broad tone around the patch, with ribs, vessels and noise copied from tissue without a finding.
+- ``mean``: the mean grey level of the rim around the patch.
+- ``blur``: the patch smoothed. A large lesion stays visible as a soft shadow; this fill is there for comparison.
 """
 
 from __future__ import annotations
@@ -41,9 +38,9 @@ _NEIGHBOURS = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]], np.float32) / 4
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Masks ``(H, W)`` of a radiograph: the lungs, and the pixels without a finding.
+    """Masks ``(H, W)`` of a radiograph: ``lungs``, and the pixels without a finding (``clean``).
 
-    ``textures`` finds texture for all patches of the radiograph. If it is None, each fill makes a finder of its own.
+    ``textures`` finds texture to copy; None: each fill makes a finder of its own.
     """
 
     lungs: Mask
@@ -61,7 +58,7 @@ class Surroundings:
 
 
 def scaled(share: float, shape: tuple[int, ...]) -> int:
-    """Return the length that is ``share`` of the longer side of a picture of ``shape``, in whole pixels, at least 1."""
+    """Return a length in whole pixels, at least 1: the share ``share`` of the longer side of ``shape``."""
     return max(1, round(share * max(shape)))
 
 
@@ -80,11 +77,10 @@ def filled(
 ) -> Gray:
     """Return a copy of ``image`` ``(H, W)`` in which the pixels of ``patch`` (bool, not empty) are filled.
 
-    The fill ``inpaint`` also changes a band of width :data:`BAND` around the patch, so that the halo of a lesion
-    disappears. The change becomes smaller with the distance from the patch. Pixels in ``kept`` stay unchanged in the
-    band.
+    The fill ``inpaint`` also changes a band of width :data:`BAND` around the patch, except for the pixels in ``kept``.
     """
     reach = scaled(RIM, image.shape)
+    # The halo of a lesion reaches beyond its outline.
     if fill == "inpaint":
         return _blended(image, patch, near, rng, kept)
     around = window(patch, 4 * reach)
@@ -152,15 +148,15 @@ def _inpaint(
 ) -> Floats:  # fmt: skip
     """Return a smooth continuation of the surroundings with copied texture, or with noise if there is no texture.
 
-    Texture is removed from the surroundings before the continuation and added afterwards, so that it fits at the
-    border. The part of the patch in the lungs continues lung tissue, and the other part continues tissue beside the
-    lungs. If both parts were filled together, the grey of ribs and mediastinum would run into the lung. ``tone`` is the
-    tone of clean lung; None if unknown.
+    ``tone`` is the tone of clean lung; None if unknown.
     """
     sigma = max(1.0, _FINE / RIM * reach)
     around = grown(patch, reach)
+    # Texture is removed before the continuation and added afterwards, so that it fits at the border.
     broad = pixels - texture
     share: Floats | None = None
+    # Lung is continued in the lungs, and other tissue outside: otherwise the grey of ribs and mediastinum would run
+    # into the lung.
     if np.count_nonzero(around & near.tissue & ~patch) >= _LEAST_RIM and not near.lungs[around].all():
         # Outlines of lungs are not exact, and a pixel of the wall would be continued far into the lung.
         sure = cv2.erode(near.lungs.view(np.uint8), disc(0.6 * reach), borderValue=1).view(np.bool_)
@@ -205,11 +201,8 @@ def _continued_beside(pixels: Floats, patch: Mask, area: Mask) -> Floats:
 
 
 def continued(pixels: Floats, patch: Mask) -> Floats:
-    """Return the picture with the patch filled smoothly from the pixels along its border (Laplace's equation).
-
-    The equation is solved from coarse to fine, each level by a fixed number of averaging steps, so the time depends
-    only on the picture's size.
-    """
+    """Return the picture ``(H, W)`` with the patch filled smoothly from the pixels along its border."""
+    # Laplace's equation, solved from coarse to fine.
     height, width = pixels.shape
     known = ~patch
     if min(height, width) > 8 and patch.any():

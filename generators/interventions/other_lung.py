@@ -1,8 +1,7 @@
 """The mirrored place in the other lung: each pixel of one lung belongs to one pixel of the other.
 
-The two pixels lie at the same share of the height of their lungs, from the top down, and at the same share of the width
-in their row, from the chest wall inwards. Beyond the edges of the lungs, the distance from the edge is the same. The
-outline of one lung thus falls on that of the other, and mirroring a place twice gives the place itself.
+The two pixels lie at the same share of the height of their lungs, and at the same share of the width in their row, from
+the chest wall inwards. Mirroring a place twice gives the place itself.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Keys of pictures with a part of the lesion filled, and of mirrored pictures.
 
-The question's options stay the same. The keys follow from the recipe's rules, applied to the rest of the lesion or to
-the mirrored masks. A question is asked again only if its key changes and is clear.
+The options stay the same. The keys follow from the recipe's rules and the changed masks. A question is asked again only
+if its key changes and is clear.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MARGIN = 0.12  # width of the margin around the lungs that a mirrored picture s
 
 @dataclass(frozen=True)
 class Asked:
-    """The attribute questions of a case (chosen at random), the key of each kind, and the recipe's rules."""
+    """The attribute questions of a case, the key of each kind, and the recipe's rules."""
 
     drawn: Attributes
     right: Keys
@@ -36,8 +36,10 @@ class Asked:
 
 
 class PartialTarget(NamedTuple):
-    """Part of a lesion that an altered picture fills: the part's mask ``(H, W)`` and name, the mask of the remaining
-    lesion, and each kind's new key.
+    """Part of a lesion that an altered picture fills.
+
+    ``filled`` and ``rest`` are masks ``(H, W)`` of this part and of the remaining lesion; ``part`` is the part's name.
+    ``keys`` has the new key of each kind.
     """
 
     filled: Mask
@@ -49,8 +51,7 @@ class PartialTarget(NamedTuple):
 def partial_target(lesion: Mask, lungs: Lungs, asked: Asked) -> PartialTarget | None:
     """Return the part of the lesion whose removal changes the most keys; None if no part changes any key clearly.
 
-    If the lesion lies in both lungs, a part is all components in one lung; otherwise a part is one component. The rest
-    of the lesion must have a component that is large enough for the recipe.
+    If the lesion lies in both lungs, a part is everything in one lung. Otherwise a part is one component.
     """
     parts = attribute_keys.parts_of(lesion)
     least = attribute_keys.least_pixels(lesion.shape, asked.rules)
@@ -105,8 +106,7 @@ class _NewKeys(NamedTuple):
 def changed_keys(lesion: Mask, lungs: Lungs, asked: Asked) -> Keys:
     """Return the keys that the asked questions have for a changed lesion, keyed by kind.
 
-    A kind is left out if its key is the same as before, not clear, or not stable under noise in the masks. A key on
-    location is clear if every region shown is clearly involved or clearly free.
+    Keys that are the same as before, not clear, or not stable under noise in the masks are left out.
     """
     return _stable(lesion, lungs, asked, _new_keys(lesion, lungs, asked))
 
@@ -150,19 +150,16 @@ def mirrored_keys(lesion: Mask, lungs: Lungs, asked: Asked) -> Keys:
 
 
 def mirrored_lungs(lungs: Lungs) -> Lungs:
-    """Return the lungs of the mirrored picture: its right lung is the left lung, mirrored, and the other way round."""
+    """Return the lungs of the mirrored picture: the left lung, mirrored, is its right lung."""
     return Lungs(np.ascontiguousarray(lungs.left[:, ::-1]), np.ascontiguousarray(lungs.right[:, ::-1]))
 
 
 def mirrored(image: Gray, lungs: Lungs) -> Gray:
-    """Return the radiograph ``(H, W)`` mirrored left to right, black beyond a margin around the lungs.
-
-    The margin is around the convex hull of both lungs. Side markers lie above the shoulders or beside the chest, so
-    they are hidden.
-    """
+    """Return the radiograph ``(H, W)`` mirrored left to right, black beyond a margin around the lungs."""
     both = lungs.right | lungs.left
     points = cv2.convexHull(np.argwhere(both)[:, ::-1].astype(np.int32))
     hull = cv2.fillConvexPoly(np.ones(both.shape, np.uint8), points, 0)
     columns = window(both)[1]
+    # Side markers lie above the shoulders or beside the chest, so they are hidden.
     shown = cv2.distanceTransform(hull, cv2.DIST_L2, 5) <= _MARGIN * (columns.stop - columns.start)
     return np.ascontiguousarray(np.where(shown, image, 0)[:, ::-1])

@@ -1,9 +1,4 @@
-"""Texture of a fill: ribs, vessels and noise, copied from an area of the patch's shape that has no finding.
-
-The source of a patch is the best of all shifts of its shape over the radiograph and over the mirror image. In the
-mirror image, the ribs of the other lung have the right direction. Only lung is copied, and only into lung. A patch
-without a source is divided into halves with separate sources.
-"""
+"""Texture of a fill: ribs, vessels and noise, copied from lung without a finding."""
 
 from __future__ import annotations
 
@@ -51,8 +46,8 @@ class _Piece(NamedTuple):
 class Textures:
     """Finder of texture for the patches of one radiograph.
 
-    ``image`` is the radiograph ``(H, W)``, ``lungs`` and ``clean`` are masks: the lungs, and the pixels without a
-    finding.
+    - ``image``: the radiograph ``(H, W)``.
+    - ``lungs``, ``clean``: masks of the lungs, and of the pixels without a finding.
     """
 
     def __init__(self, image: Gray, lungs: Mask, clean: Mask) -> None:
@@ -77,11 +72,9 @@ class Textures:
         return np.asarray(np.clip(values, -limit, limit), np.float32)
 
     def tone(self, patch: Mask) -> Floats | None:
-        """Return the tone ``(H, W)``: the blurred grey level of clean lung around each pixel; None if there is little
-        clean lung.
+        """Return the blurred grey level of clean lung around each pixel ``(H, W)``; None if there is little clean lung.
 
-        Pixels in the patch are not used. Both lungs count at each height, so the tone under a large lesion comes from
-        the other lung.
+        Pixels in the patch are not used.
         """
         pixels, lung = self._pixels, self._known * (1 - _shrunk(patch))
         if lung.sum() * _COARSE**2 < 0.1 * np.count_nonzero(self.lungs):
@@ -91,6 +84,7 @@ class Textures:
         inside = (place >= 0) & (place < pixels.shape[1])
         place = np.clip(place, 0, pixels.shape[1] - 1)
         total, weight = np.zeros_like(pixels), np.zeros_like(pixels)
+        # Both lungs count at each height, so the tone under a large lesion comes from the other lung.
         for grey, area in ((pixels, lung), (pixels[:, place], lung[:, place] * inside)):
             mean, many = _masked_blur(grey, area, _TONE * self.side)
             total, weight = total + mean * many, weight + many
@@ -101,8 +95,7 @@ class Textures:
     def copied(self, patch: Mask, reach: int) -> tuple[Floats, Floats]:
         """Return the texture ``(H, W)`` to lay on the patch, and its strength ``(H, W)``, from 0 (no texture) to 1.
 
-        The texture covers the patch within the lungs. It continues into the clean lung around the patch, up to
-        ``reach`` pixels from the patch.
+        The texture covers the patch within the lungs, and the clean lung up to ``reach`` pixels from the patch.
         """
         made, weight = np.zeros_like(self.detail), np.zeros_like(self.detail)
         whole = cv2.dilate(patch.view(np.uint8), np.ones((2 * reach + 1, 2 * reach + 1), np.uint8)).view(np.bool_)
