@@ -48,7 +48,7 @@ def entries_of(graded: Graded, added: str, by: str | None) -> list[Record]:
                 "parser_version": answer_parser.VERSION,
                 "benchmark": _about(graded),
                 "source": "predictions" if run.about.get(ELSEWHERE) else "run",
-                **({"simulated": by} if (by := simulator(run, model)) else {}),
+                **({"simulated": stand_in} if (stand_in := simulator(run, model)) else {}),
                 "sha256": _fingerprint(run, model),
                 "items": row["items"],
                 "answered": (row["correct"] + row["wrong"]) / row["items"],

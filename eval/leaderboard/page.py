@@ -9,6 +9,7 @@ import jinja2
 from markupsafe import Markup
 
 from chexqa.eval.leaderboard.entry import GRID, MEAN, SCORES
+from chexqa.eval.tables.model_pairs import DIGITS
 from chexqa.files.jsonio import Record
 from chexqa.files.terminal import PHANTOM_NOTICE
 from chexqa.files.text import shown
@@ -68,13 +69,11 @@ def _rank(entry: Record) -> float:
 
 
 def _places(ranked: list[Record]) -> list[str]:
-    """Return the rank of each entry among the models; empty for baselines."""
-    places, models = [], 0
-    for entry in ranked:
-        is_model = entry["domain"] != "baseline"
-        models += is_model
-        places.append(str(models) if is_model else "")
-    return places
+    """Return the rank of each entry among the models; equal scores have the same rank, and baselines have none."""
+    models = [round(_rank(entry), DIGITS) for entry in ranked if entry["domain"] != "baseline"]
+    places = (str(1 + models.index(round(_rank(entry), DIGITS))) if entry["domain"] != "baseline" else ""
+              for entry in ranked)  # fmt: skip
+    return list(places)
 
 
 def _row(entry: Record, scores: list[str], rank: str) -> dict[str, Any]:

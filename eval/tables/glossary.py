@@ -167,7 +167,7 @@ COLUMNS: dict[str, str] = {
     "another fits: only other coordinate systems fit; not proved: none fits; unfinished: test markers without a reply; "
     "given: a reader, whose pictures have rulers in pixels",
     "score": "a level or the mean of levels (corrected for chance), or the grid's hit rate (mean of findings)",
-    "place": "rank of the model",
+    "place": "rank of the model; equal scores have the same rank",
     "value": "the score",
     "letters": "models with a common letter do not differ significantly (family-wise 5 %)",
     "model_a": "the first model",

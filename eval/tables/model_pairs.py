@@ -41,6 +41,7 @@ NO_RIVALS = ("baseline/", "reader/", "readers/")
 CONFIRMATORY, READERS, EXPLORATORY = "confirmatory", "readers", "exploratory"
 CORRECTED = (CONFIRMATORY, READERS)
 ALIKE, DIFFERENT, NOT_SETTLED = VERDICTS = ("alike", "different", "not settled")
+DIGITS = 9  # equal scores differ in later digits, by rounding alone
 # Number of exchanges of the models' labels: all exchanges if there are at most this many, otherwise this many random
 # ones.
 EXCHANGES = 20_000
@@ -356,7 +357,8 @@ def _groups(matrix: ScoreMatrix, pairs: pl.DataFrame) -> pl.DataFrame:
     count = len(matrix.models)
     for number, score in enumerate(matrix.scores):
         values = matrix.values.take(range(number * count, (number + 1) * count))
-        order = np.argsort(-values.value, kind="stable")
+        value = values.value.round(DIGITS)
+        order = np.argsort(-value, kind="stable")
         rank = {matrix.models[place]: at for at, place in enumerate(order)}
         different = np.zeros((count, count), bool)
         here = pairs.filter(pl.col("score") == score)
@@ -368,7 +370,7 @@ def _groups(matrix: ScoreMatrix, pairs: pl.DataFrame) -> pl.DataFrame:
         for place, letter in zip(inside, letters(different[np.ix_(inside, inside)]), strict=True):
             named[place] = letter
         keys = pl.DataFrame(
-            {"protocol": matrix.protocol, "score": score, "place": np.arange(1, count + 1),
+            {"protocol": matrix.protocol, "score": score, "place": 1 + np.searchsorted(-value[order], -value[order]),
              "model": [matrix.models[place] for place in order]}
         )  # fmt: skip
         parts.append(beside(keys, {"value": values.take(order)}).with_columns(pl.Series("letters", named, _TEXT)))

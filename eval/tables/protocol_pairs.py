@@ -24,7 +24,7 @@ from chexqa.eval.scoring.significance import intervals_agreeing_with_p, sign_fli
 from chexqa.eval.tables import model_pairs
 from chexqa.eval.tables.asked_items import item_sets
 from chexqa.eval.tables.levels_and_stages import OVERALL, beside
-from chexqa.eval.tables.model_pairs import GRID_SCORE, MAIN, ScoreMatrix
+from chexqa.eval.tables.model_pairs import DIGITS, GRID_SCORE, MAIN, ScoreMatrix
 
 LEAST_RANKED = 3
 _PAIR = {"model": pl.String, "protocol_a": pl.String, "protocol_b": pl.String, "score": pl.String}
@@ -157,5 +157,6 @@ def _taus(pair: Floats) -> tuple[float | None, float | None, float | None]:
 
 
 def _tau(pair: Floats) -> float | None:
-    tau = float(stats.kendalltau(*pair).statistic)
+    """Return Kendall's tau-b; values that differ by rounding alone are ties. Return None if a row has one value."""
+    tau = float(stats.kendalltau(*pair.round(DIGITS)).statistic)
     return None if np.isnan(tau) else tau

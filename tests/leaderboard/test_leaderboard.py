@@ -99,6 +99,16 @@ def test_runs_and_answers_stand_on_one_board_and_tell_no_item(board: Path, tiny_
     assert not any(item.item_id in told for item in benchmark.load(tiny_benchmark).items)
 
 
+def test_every_model_of_a_run_keeps_its_sender(cli: Cli, tiny_benchmark: Path, tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", right(tiny_benchmark))
+    write(tmp_path / "b.jsonl", right(tiny_benchmark))
+    add = ("leaderboard", "add", tmp_path / "board", tmp_path / "a.jsonl", tmp_path / "b.jsonl")
+    assert cli(*add, "--benchmark", tiny_benchmark, "--by", "a lab")[0] == 0
+    entries = json.loads((tmp_path / "board" / "leaderboard.json").read_text())["entries"]
+    assert [(entry["model"], entry["by"]) for entry in entries] == [("a", "a lab"), ("b", "a lab")]
+    assert (tmp_path / "board" / "index.html").read_text().count('data-rank="1"') == 2
+
+
 def test_what_cannot_be_compared_is_refused_and_changes_nothing(
     cli: Cli, board: Path, tiny_benchmark: Path, tmp_path: Path
 ) -> None:

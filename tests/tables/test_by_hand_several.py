@@ -26,6 +26,7 @@ from chexqa.contract.items import CONTESTED
 from chexqa.contract.read_run import Run, Turn
 from chexqa.eval.scoring import grade, intervals
 from chexqa.eval.tables.all_tables import all_tables
+from chexqa.eval.tables.protocol_pairs import rankings
 
 MEDICAL, GENERAL = "lingshu-32b", "gpt-5.4"
 WHO = {"model": "m", "protocol": "end_to_end", "unfinished": 0}
@@ -153,6 +154,24 @@ def test_rankings_of_four_models_under_two_protocols(bench: Benchmark) -> None:
            "tau_least": (2 - 1) / 3, "tau_most": (2 - 1) / 3}  # fmt: skip
     found = tables(bench, run(first, names), run(second, names, "independent"))["rankings"]
     check(found, [{**row, "score_a": score, "score_b": score} for score in ("coarse", "mean of levels")])
+
+
+def test_models_with_equal_scores_have_the_same_rank(bench: Benchmark) -> None:
+    names = ("a", "b", "c")
+    turns = [turn for name, replies in zip(names, ("+---", "++-+", "+++-"), strict=True)
+             for turn in answers(bench, replies, model=name)]  # fmt: skip
+    groups = tables(bench, run(turns, names))["groups"].filter(score="coarse")
+    assert groups.select("place", "model").rows() == [(1, "b"), (1, "c"), (3, "a")]
+
+
+def test_scores_that_differ_by_rounding_alone_are_ties() -> None:
+    """The first score has one value up to rounding, so nothing can be said of its ranking; the second one has three."""
+    values = {"coarse": (0.1 + 0.2, 0.3, 0.3), "fine": (0.3, 0.2, 0.1), "semantic": (0.5, 0.4, 0.1 + 0.3)}
+    groups = pl.DataFrame([{"protocol": "independent", "score": score, "model": model, "value": value}
+                           for score, row in values.items() for model, value in zip("abc", row, strict=True)])  # fmt: skip
+    taus = {(row["score_a"], row["score_b"]): row["tau"] for row in rankings(groups).to_dicts()}
+    assert taus["coarse", "fine"] is None
+    assert taus["fine", "semantic"] == pytest.approx(2 / 6**0.5)
 
 
 def test_two_orders_of_options(bench: Benchmark) -> None:
