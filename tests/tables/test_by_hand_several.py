@@ -167,8 +167,9 @@ def test_models_with_equal_scores_have_the_same_rank(bench: Benchmark) -> None:
 def test_scores_that_differ_by_rounding_alone_are_ties() -> None:
     """The first score has one value up to rounding, so nothing can be said of its ranking; the second one has three."""
     values = {"coarse": (0.1 + 0.2, 0.3, 0.3), "fine": (0.3, 0.2, 0.1), "semantic": (0.5, 0.4, 0.1 + 0.3)}
-    groups = pl.DataFrame([{"protocol": "independent", "score": score, "model": model, "value": value}
-                           for score, row in values.items() for model, value in zip("abc", row, strict=True)])  # fmt: skip
+    rows = [("independent", score, model, value)
+            for score, row in values.items() for model, value in zip("abc", row, strict=True)]  # fmt: skip
+    groups = pl.DataFrame(rows, schema=["protocol", "score", "model", "value"], orient="row")
     taus = {(row["score_a"], row["score_b"]): row["tau"] for row in rankings(groups).to_dicts()}
     assert taus["coarse", "fine"] is None
     assert taus["fine", "semantic"] == pytest.approx(2 / 6**0.5)
