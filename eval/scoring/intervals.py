@@ -8,12 +8,12 @@ A score is a ratio of sums over clusters (patients), or a weighted sum of these 
 - Sum of shares with positive weights (means of kinds, levels and findings; scores corrected for chance): Wilson's
   interval on the scale from all wrong to all right, with the variance of the sum over patients.
 - Mean of values that are not answers (overlaps, contrasts): a t interval; for values from 0 to 1, Wilson's interval.
-- Difference: a t interval of the difference over patients, as if two more patients had been seen, one with the
-  difference ``+n · w`` and one with ``-n · w`` (for one answer a patient and one share: Bonett and Price 2012).
-
-  - ``w``: the weight of one answer (root mean square over the ten patients whose answers weigh most).
-  - ``n² = (k · d + a) / (k + 1)``: ``k`` is the number of patients whose answers differ, ``d`` the mean square of these
-    patients' differences (in answers), and ``a`` the mean square of all patients' numbers of answers.
+- Difference: a t interval of the difference over patients, as if two more patients had been seen, one with a difference
+  in each direction (for one answer a patient and one share: Bonett and Price 2012). The square of each of these two
+  differences is the mean of two values. The first one is the mean square of the patients' differences, weighted by the
+  number of patients that differ. The second one, with weight 1, is the largest possible: the mean square of the
+  patients' numbers of answers. Both are counted in answers, each with the weight of an answer of the ten patients whose
+  answers weigh most. The second one is at most the mean square of the ten largest members (see :class:`Estimates`).
 
 0/0 is NaN (null in tables). A score from fewer than :data:`LEAST_CLUSTERS` clusters has no interval.
 ``docs/intervals.md`` shows how often the intervals contain the true value.
@@ -140,10 +140,11 @@ class Makeup:
         """
         weight = _divided(members, answers)
         in_answers = _divided(influence, weight)
-        square, largest = _row_sums(in_answers, 2), _mean_square(answers)
+        heavy = _mean_square(_heaviest(weight))
+        square = _row_sums(in_answers, 2)
         differ = np.nan_to_num(_ratio(square**2, _row_sums(in_answers, 4)))
-        typical = (square + largest * PRIOR_CLUSTERS) / (differ + PRIOR_CLUSTERS)
-        added = ADDED * np.nan_to_num(typical * _mean_square(_heaviest(weight)))
+        largest = np.fmin(_mean_square(answers) * heavy, _mean_square(_heaviest(members)))
+        added = ADDED * np.nan_to_num((square * heavy + largest * PRIOR_CLUSTERS) / (differ + PRIOR_CLUSTERS))
         clusters = np.diff(members.indptr)
         fewer = np.where(np.diff(answers.indptr) > 0, clusters / (clusters + ADDED), 1)
         half = _quantile(self.freedom(members)) * np.sqrt(self.variance + added) * fewer

@@ -297,6 +297,17 @@ def test_models_with_the_same_answers_have_a_narrow_difference_whether_or_not_th
         assert np.array([-low, high]) == pytest.approx(half)
 
 
+def test_heavy_answers_and_many_answers_of_different_patients_are_not_multiplied() -> None:
+    """Ten patients with one answer each make one half of the mean, ten with four answers each the other half."""
+    rows = {"group": ["a"] * 10 + ["b"] * 40, "cluster": [*range(10), *(10 + one // 4 for one in range(40))],
+            "right": [1] * 50, "one": [1.0] * 50}  # fmt: skip
+    halves = share(rows)
+    mean = halves.join(halves).combine(np.array([[0.5, 0.5, -0.5, -0.5]]))
+    # Nobody's answers change the mean by more than a twentieth.
+    half = stats.t.isf(0.025, 19) * math.sqrt(2 * 0.05**2) * 20 / 22
+    assert mean.interval()[1] == pytest.approx(half)
+
+
 def test_a_constant_model_widens_a_difference_little() -> None:
     """A model that always says yes against one that errs: sensitivity + specificity - 1 of 60 patients each."""
     random = np.random.default_rng(7)

@@ -117,9 +117,10 @@ class Number:
         weights = {one: max(up[one], down[one]) / asked[one] for one in who}
         squares = [(parts[one] / weights[one]) ** 2 for one in who]
         differ = sum(squares) ** 2 / sum(square**2 for square in squares) if any(squares) else 0.0
-        typical = (sum(squares) + sum(count**2 for count in asked.values()) / len(who)) / (differ + 1)
-        heavy = sorted(weights.values(), reverse=True)[:10]
-        added = 2 * typical * sum(weight**2 for weight in heavy) / len(heavy)
+        heavy, most = (sum(largest**2 for largest in sorted(of.values(), reverse=True)[:10]) / min(len(who), 10)
+                       for of in (weights, {one: weights[one] * asked[one] for one in who}))  # fmt: skip
+        every = min(heavy * sum(count**2 for count in asked.values()) / len(who), most)
+        added = 2 * (heavy * sum(squares) + every) / (differ + 1)
         shares = [(weight * own, share) for weight, one in self.sums for own, share in one.scales()]
         alike = [(own**2 * sum((count / share.whole) ** 2 for count in share.asked), share) for own, share in shares]
         freedom = min(len(who) - 1, sum(own for own, _ in alike) ** 2
