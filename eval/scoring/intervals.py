@@ -140,8 +140,7 @@ class Makeup:
         """
         weight = _divided(members, answers)
         in_answers = _divided(influence, weight)
-        heavy = _mean_square(_heaviest(weight))
-        square = _row_sums(in_answers, 2)
+        heavy, square = _mean_square(_heaviest(weight)), _row_sums(in_answers, 2)
         differ = np.nan_to_num(_ratio(square**2, _row_sums(in_answers, 4)))
         largest = np.fmin(_mean_square(answers) * heavy, _mean_square(_heaviest(members)))
         added = ADDED * np.nan_to_num((square * heavy + largest * PRIOR_CLUSTERS) / (differ + PRIOR_CLUSTERS))

@@ -42,9 +42,7 @@ CONFIRMATORY, READERS, EXPLORATORY = "confirmatory", "readers", "exploratory"
 CORRECTED = (CONFIRMATORY, READERS)
 ALIKE, DIFFERENT, NOT_SETTLED = VERDICTS = ("alike", "different", "not settled")
 DIGITS = 9  # equal scores differ in later digits, by rounding alone
-# Number of exchanges of the models' labels: all exchanges if there are at most this many, otherwise this many random
-# ones.
-EXCHANGES = 20_000
+EXCHANGES = 20_000  # exchanges of the models' labels: all if there are at most this many, otherwise this many random ones
 DOMAINS = ("medical", "general")
 
 
@@ -274,9 +272,7 @@ def _differences(values: Estimates, keys: pl.DataFrame, weighting: sparse.csr_ma
 
 
 def _sides(models: list[str], domains: Mapping[str, str]) -> tuple[list[int], list[int]] | None:
-    """Return the indices of the medical models and of the general models in ``models``; None if either list is
-    empty.
-    """
+    """Return the indices of the medical models and of the general models; None if either list is empty."""
     medical, general = ([place for place, model in enumerate(models) if domains.get(model) == domain]
                         for domain in DOMAINS)  # fmt: skip
     return (medical, general) if medical and general else None
