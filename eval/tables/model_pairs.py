@@ -42,7 +42,8 @@ CONFIRMATORY, READERS, EXPLORATORY = "confirmatory", "readers", "exploratory"
 CORRECTED = (CONFIRMATORY, READERS)
 ALIKE, DIFFERENT, NOT_SETTLED = VERDICTS = ("alike", "different", "not settled")
 DIGITS = 9  # equal scores differ in later digits, by rounding alone
-EXCHANGES = 20_000  # exchanges of the models' labels: all if there are at most this many, otherwise this many random ones
+# All exchanges of the models' labels are made if there are at most this many, otherwise this many random ones.
+EXCHANGES = 20_000
 DOMAINS = ("medical", "general")
 
 
