@@ -1,14 +1,7 @@
-"""Correlations of two columns that each say which answers are right, with 95 % intervals over patients.
+"""Correlations between two columns of right and wrong answers, with 95 % intervals over patients.
 
-An interval is computed on Fisher's z scale, with the standard error from a jackknife over patients and a t quantile. A
-correlation has an interval only if two conditions hold:
-
-- There are at least :data:`LEAST_CORRELATED` clusters (patients).
-- N p q is at least :data:`LEAST_RARE`. N is the number of rows. p is the share of right or of wrong answers in the
-  first column, whichever is smaller; q is the same for the second column. For example, N p q is 10 for 1,000 rows with
-  10 % wrong answers in each column.
-
-``docs/intervals.md`` shows how often these intervals contain the true value.
+A correlation of fewer than :data:`LEAST_CORRELATED` patients, or with too few rare answers (:data:`LEAST_RARE`), has no
+interval. ``docs/intervals.md`` explains the intervals.
 """
 
 from __future__ import annotations
@@ -21,13 +14,15 @@ from scipy import special
 
 from chexqa.stats import TAIL
 
+# Fewest clusters, and least N p q, of a correlation with an interval. N is the number of rows; p and q are the shares
+# of the rarer answer, right or wrong, in the two columns. N p q is 10 for 1,000 rows with 10 % wrong in each column.
 LEAST_CORRELATED, LEAST_RARE = 60, 10
 Floats = npt.NDArray[np.floating]
 Ints = npt.NDArray[np.integer]
 
 
 class Correlation(NamedTuple):
-    """A correlation with the two ends of its interval; NaN means that it cannot be computed."""
+    """A correlation with the ends of its 95 % interval; NaN if it cannot be computed."""
 
     value: float
     low: float
@@ -37,12 +32,12 @@ class Correlation(NamedTuple):
 def correlation(
     first: Floats, second: Floats, cluster: Ints, groups: Ints | None = None, covariate: Floats | None = None
 ) -> Correlation:
-    """Return Pearson's correlation of two columns ``(N,)`` of answers, each value from 0 (wrong) to 1 (right).
+    """Return Pearson's correlation of two columns ``(N,)`` of answers, from 0 (wrong) to 1 (right).
 
-    ``cluster (N,)`` is the index of each row's patient. With ``groups (N,)``, the group's mean is first subtracted
-    from each value. With ``groups`` and ``covariate (N,)``, a straight line over the covariate, fitted
-    within the groups, is also subtracted.
+    - ``cluster (N,)``: the index of the row's patient.
+    - ``groups``, ``covariate``: if given, their effects are removed first (:func:`residuals`).
     """
+    # The interval is computed on Fisher's z scale, with a jackknife over patients and a t quantile.
     rarer = [min(float(column.mean()), 1 - float(column.mean())) for column in (first, second) if len(column)]
     enough = len(first) * np.prod(rarer) >= LEAST_RARE
     if groups is not None:
@@ -71,9 +66,9 @@ def _correlation_of(sums: Floats) -> Floats:
 
 
 def residuals(values: Floats, groups: Ints, covariate: Floats | None = None) -> Floats:
-    """Return the values ``(N,)`` minus the means of their groups.
+    """Return the values ``(N,)`` minus the mean of the row's group; ``groups (N,)`` has the group's index.
 
-    With ``covariate (N,)``, a straight line over the covariate, fitted within the groups, is also subtracted.
+    With ``covariate (N,)``, a straight line over the covariate is also subtracted.
     """
 
     def centred(column: Floats) -> Floats:

@@ -1,10 +1,7 @@
 """CheXpercept's results (``all_results.json``), read as a run of the benchmark that was imported from its release.
 
-The flags ``correct`` in the file decide which answers are right, so the grades follow the published rule. This rule
-takes the first number in the reply to a single-choice question, and all numbers in other replies. ``differences.csv``
-lists the replies that chexqa's parser reads differently. Items that the release did not ask count as not asked. An
-empty entry in the file means that the reply to detection was empty. The reply counts as wrong, as in the release's own
-evaluation.
+The flags ``correct`` in the file decide which answers are right, so the grades follow the published rule.
+``differences.csv`` lists the replies that chexqa's parser reads differently.
 """
 
 from __future__ import annotations
@@ -46,9 +43,12 @@ _SAID = re.compile(r"answers?\s*(?:is|are)\s*[:\-]?\s*(\d[\d,\s]*)", re.IGNORECA
 
 
 class Imported(NamedTuple):
-    """Model, protocol and counts of an import: turns, items not asked, differences, and empty replies to detection.
+    """Result of an import.
 
-    ``differences`` is the number of replies that CheXpercept's published rule and chexqa's parser read differently.
+    - ``turns``: the number of imported answers.
+    - ``not_asked``: the number of items that the file does not answer.
+    - ``differences``: the number of replies that CheXpercept's rule and chexqa's parser read differently.
+    - ``empty_detections``: the number of empty replies to detection.
     """
 
     model: str
@@ -74,9 +74,8 @@ def import_results(
 ) -> Imported:
     """Write the results file ``path`` as the run folder ``out``; return the counts.
 
-    If the model or the protocol is not given, it is taken from the names of the file's folders; raise ``InputError`` if
-    that is not possible. Raise it also if cases of the file are not in the benchmark, or have another right answer than
-    in the benchmark; the message lists the first of these cases.
+    A model or protocol that is not given is taken from the names of the file's folders. Raise ``InputError`` if these
+    do not name it, or if cases of the file are missing from the benchmark or have other right answers there.
     """
     benchmark = benchmarks.load(benchmark_folder)
     answers, cases = benchmark.key("importing results")
@@ -157,11 +156,11 @@ def _replies(result: Record, items: list[Item]) -> Iterator[tuple[Item, _Reply]]
 
 
 def _found(result: Record, kind: str) -> tuple[str | None, bool, Any] | None:
-    """Return the reply, the flag ``correct`` and the right answer for one kind of item; None if it was not asked."""
+    """Return the reply, the flag ``correct`` and the right answer to an item of a kind; None if it was not asked."""
     if kind in SINGLE:
         stage = _entry(result, SINGLE[kind][0])
         reply = stage.get("response", stage.get("responses"))
-        if kind == "detection" and not stage:
+        if kind == "detection" and not stage:  # an empty reply counts as wrong, as in the release's own evaluation
             return "", False, None
         return (reply, stage["correct"], stage.get("ground_truth")) if "correct" in stage else None
     step, name = (
@@ -180,10 +179,8 @@ def _entry(result: Record, step: str) -> Record:
 
 
 def _own_words(turn: list[Any]) -> str | None:
-    """Return the model's original reply.
-
-    If an oracle replaced the reply, the history has the oracle's text first and the original reply after it.
-    """
+    """Return the model's original reply."""
+    # If an oracle replaced the reply, the history has the oracle's text first and the original reply after it.
     words = turn[3] if len(turn) > 3 else turn[2] if len(turn) > 2 else None
     return words if isinstance(words, str) else None
 
@@ -212,11 +209,8 @@ def _graded(item: Item, reply: _Reply, right: tuple[int, ...]) -> tuple[str, tup
 
 
 def _published_numbers(text: str) -> list[int]:
-    """Return the numbers of a reply by CheXpercept's published rule.
-
-    The rule takes the numbers after "answer is". If these words are missing, it takes the numbers of a line that
-    consists of numbers. If there is no such line, it takes all numbers.
-    """
+    """Return the numbers of a reply by CheXpercept's published rule."""
+    # The rule takes the numbers after "answer is"; without these words, a line of numbers; without one, all numbers.
     plain = _THOUGHT.sub("", text.strip())
     said = _SAID.search(plain)
     lines = [line.strip() for line in plain.split("\n")]

@@ -17,7 +17,8 @@ _CONTROL = f"[{text.OBEYED}]"
 
 
 def frame_of(rows: Sequence[tuple[Any, ...]], schema: Mapping[str, Any]) -> pl.DataFrame:
-    """Return a data frame of the rows, in which tuples become lists; equal lists are built once, which saves time."""
+    """Return a data frame of the rows; tuples become lists."""
+    # Equal lists are built once, which saves time.
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
     made = []
     for (name, kind), values in zip(schema.items(), columns, strict=True):
@@ -31,7 +32,7 @@ def frame_of(rows: Sequence[tuple[Any, ...]], schema: Mapping[str, Any]) -> pl.D
 
 
 def csv_bytes(frame: pl.DataFrame, notice: str | None) -> bytes:
-    """Return the frame as CSV (UTF-8) without cells that act as formulas; the column ``notice`` holds the notice."""
+    """Return the frame as CSV (UTF-8) that is safe in spreadsheets; a notice is put into the column ``notice``."""
     lists = [name for name, kind in frame.schema.items() if isinstance(kind, pl.List)]
     joined = frame.with_columns(pl.col(name).cast(pl.List(pl.String)).list.join(" ") for name in lists)
     noted = joined.with_columns(pl.lit(notice).alias(NOTICE)) if notice else joined
@@ -40,9 +41,8 @@ def csv_bytes(frame: pl.DataFrame, notice: str | None) -> bytes:
 
 
 def data_text(name: str) -> pl.Expr:
-    """Return a text column that is safe in spreadsheets: formulas get an apostrophe, control characters are
-    replaced.
-    """
+    """Return an expression for a text column that is safe in spreadsheets."""
+    # Formulas get an apostrophe; control characters are replaced.
     clean = pl.col(name).str.replace_all(_CONTROL, "\ufffd")
     formula = clean.str.contains(_FORMULA)
     return pl.when(formula).then(pl.concat_str(pl.lit("'"), clean)).otherwise(clean).alias(name)

@@ -1,12 +1,6 @@
-"""Reference score of a guesser who always gives the answer that is most frequent among other patients.
+"""Reference score of a guesser who always gives the most frequent answer.
 
-The guesser knows the kind of question and the finding, but does not see the radiograph. Answers of two items are
-compared by meaning:
-
-- Options with text: equal if their texts are equal.
-- Cells of the grid: equal if their numbers are equal.
-- Pictures: equal if their option numbers are equal.
-- "None": one answer, whatever its option number.
+The guesser knows the kind of question and the finding, but does not see the radiograph.
 """
 
 from __future__ import annotations
@@ -18,6 +12,8 @@ from statistics import fmean
 from chexqa.contract.items import Answer, Item
 from chexqa.contract.kinds import KINDS
 
+# What an answer means, so that answers to different items can be compared. Two options are equal if their texts are
+# equal; cells of the grid and pictures, if their numbers are. "None" is one answer, whatever its option number.
 Meaning = tuple[str, ...]
 NONE: Meaning = ("none",)
 
@@ -25,16 +21,13 @@ NONE: Meaning = ("none",)
 def frequent_accuracy(
     items: Iterable[Item], answers: Mapping[str, Answer], clusters: Mapping[str, str]
 ) -> dict[str, float]:
-    """Return each item's score (0 to 1) if a guesser gives the answer that is most often right for other patients.
+    """Return the guesser's score on each item (0 to 1), keyed by item id.
 
-    The result is keyed by item id; ``clusters`` has each case's patient, keyed by case id. The guesser counts the right
-    answers of the items with the same kind and finding. Of several most frequent answers, one is picked at random, so
-    the score is the share of them that are right.
+    The guesser gives the answer that is most often right for other patients, among items of the same kind and finding.
+    Of several most frequent answers, one is picked at random, so a score can lie between 0 and 1.
 
-    Yes/no questions and choices of a picture are an exception, because a benchmark balances their right answers. For
-    example, if 50 patients have "yes" and 50 have "no", a patient with "yes" leaves 49 "yes" and 50 "no", and the guess
-    would always be wrong. For these items, an answer also counts as most frequent if its count reaches the highest one
-    (50) when the item's own patient is added. So the guesser picks "yes" or "no" at random, and the score is 0.5.
+    - ``answers``: the keys, by item id.
+    - ``clusters``: each case's patient, by case id.
     """
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:
@@ -69,7 +62,11 @@ def _is_balanced(item: Item) -> bool:
 
 
 def _share_right(everyone: Counter[Meaning], own: Counter[Meaning], right: set[Meaning], balanced: bool) -> float:
-    """Return which share of the other patients' most frequent answers is right."""
+    """Return the share of right answers among the other patients' most frequent answers."""
+    # A benchmark balances the right answers of yes/no questions and choices of a picture (``balanced``). If 50 patients
+    # have "yes" and 50 "no", a patient with "yes" leaves 49 "yes" and 50 "no", and the guess would always be wrong.
+    # For these items, an answer also counts as most frequent if it reaches the highest count (50) once the item's own
+    # patient is added. So the guesser picks "yes" or "no" at random, and the score is 0.5.
     others = {meaning: count - own[meaning] for meaning, count in everyone.items()}
     most = max(others.values(), default=0)
     if not most:

@@ -80,19 +80,17 @@ COLUMNS: dict[str, Any] = {
 class Graded:
     """Grades of runs, with the benchmark and the runs that they were made from.
 
-    - ``grades``: the columns :data:`COLUMNS`.
-    - ``domains``: ``general``, ``medical`` or ``baseline``, keyed by the models whose domain is known.
-    - ``allow_partial``: True if a model with unfinished items gets scores, which use only its finished items.
-    - ``changed``: the turns whose reading by the current parser differs from the stored reading
-      (``chexqa.eval.scoring.rereading.COLUMNS``); None if the stored readings were used.
-    - ``on``: the run (a reader study or a run named by the user) to whose cases the grades are limited; None for all.
+    - ``grades``: the table of grades (:data:`COLUMNS`).
+    - ``domains``: ``general``, ``medical`` or ``baseline``, by model; models of unknown domain are missing.
+    - ``allow_partial``: True if a model with unfinished items gets scores, from its finished items.
+    - ``changed``: the turns that the current parser reads differently (``rereading.COLUMNS``), or None.
+    - ``on``: the run that limits the grades to its cases; None for all cases.
     - ``reviewed``: the sample of reviewed items (``chexqa.eval.readers.reviewed.COLUMNS``), or None.
-    - ``second``: whether a second reader's masks give the same answers (``chexqa.eval.readers.second_reader.COLUMNS``),
-      or None.
-    - ``fresh``: the drop of each model from the benchmark to a fresh seed of it
-      (``chexqa.eval.tables.fresh_seeds.MODEL_DROPS``); None if no run on a fresh seed was given.
-    - ``margin``: models are called alike if their scores differ by less than this fraction.
+    - ``second``: answers by a second reader's masks (``chexqa.eval.readers.second_reader.COLUMNS``), or None.
+    - ``fresh``: each model's drop on a fresh seed (``chexqa.eval.tables.fresh_seeds.MODEL_DROPS``), or None.
+    - ``margin``: two models are called alike if their scores differ by less than this fraction.
     - ``plan``: the plan that was written before the study, or None.
+    - ``places``: the scores of answers with coordinates.
     """
 
     benchmark: Benchmark
@@ -120,17 +118,19 @@ def grade_folders(
 ) -> Graded:
     """Read runs and return their grades on their common benchmark; errors as in :func:`load_runs`.
 
-    ``models_file`` is a user's ``models.yaml``, which says which models are medical; it overrides the records in the
-    runs. With ``reread``, the current parser reads the stored replies again. ``on`` is as in :func:`grade_runs`.
+    - ``models_file``: a user's ``models.yaml``, which says which models are medical.
+    - ``reread``: True if the current parser reads the stored replies again.
+    - ``on``: as in :func:`grade_runs`.
     """
     benchmark, runs = load_runs(folders, benchmark_folder)
     return grade_runs(benchmark, runs, allow_partial, models_file, reread, on)
 
 
 def load_runs(folders: Sequence[Path], benchmark_folder: Path | None = None) -> tuple[Benchmark, tuple[Run, ...]]:
-    """Return the runs and their common benchmark, from ``benchmark_folder`` or the folder that ``run.json`` names.
+    """Return the runs' common benchmark and the runs.
 
-    Raises ``InputError`` if the runs are of different benchmarks, or if the folder has another benchmark than the runs.
+    Without ``benchmark_folder``, the folder that ``run.json`` names is read. Raise ``InputError`` if the runs are of
+    different benchmarks, or if the folder has another benchmark.
     """
     runs = tuple(read_run.load(folder) for folder in folders)
     for run in runs:
@@ -154,10 +154,10 @@ def grade_runs(
     reread: bool = False,
     on: Path | None = None,
 ) -> Graded:
-    """Return the grades of runs of a loaded benchmark; ``reread`` as in :func:`grade_folders`.
+    """Return the grades of runs of a loaded benchmark.
 
-    All models are graded only on the items that the run ``on`` (if given) and each reader study among ``runs`` asked.
-    Without any of these, each run is graded on its own items.
+    - ``on``: a run that limits all grades to the items that it asked. Reader studies in ``runs`` do so, too.
+    - ``reread``: as in :func:`grade_folders`.
     """
     domains = _domains(runs, models_file)
     used, changed = rereading.reread(benchmark, runs) if reread else (tuple(runs), None)
@@ -170,10 +170,7 @@ def grade_runs(
 
 
 def _domains(runs: Iterable[Run], models_file: Path | None) -> dict[str, str]:
-    """Return the domain of each model whose domain a models file or a run knows; a user's file counts first.
-
-    Readers have none, so they count neither as general nor as medical models.
-    """
+    """Return the domains of models, by model; a user's file counts first. Readers have no domain."""
     known = {name: str(model.domain) for name, model in registry.load(models_file).items() if model.domain}
     models = (pair for run in runs for pair in run.about["models"].items())
     recorded = {name: model["domain"] for name, model in models if "domain" in model}
@@ -233,9 +230,9 @@ Round = tuple[int, int]  # repeat, rotation
 
 
 def grade(benchmark: Benchmark, runs: Iterable[Run], places: PlaceScores | None = None) -> pl.DataFrame:
-    """Return the grades as a frame with the columns :data:`COLUMNS`.
+    """Return the grades as a table (:data:`COLUMNS`) with a row for each question that should be asked.
 
-    The frame has a row for each question that should be asked: one for each item, model, protocol, repeat and rotation.
+    A row is one item, model, protocol, repeat and rotation.
     """
     runs = tuple(runs)
     answers, cases = benchmark.key("grading")
@@ -262,10 +259,8 @@ def grade(benchmark: Benchmark, runs: Iterable[Run], places: PlaceScores | None 
 
 
 def _selected(benchmark: Benchmark, run: Run) -> tuple[Item, ...]:
-    """Return the items that a run asks: those of the benchmark, a trial, a reader study or a stopped run.
-
-    Altered items are left out, so that no score mixes them with their originals.
-    """
+    """Return the items that a run asks, without altered items."""
+    # A reader study, or a run that a stopping rule ended, asks only some cases.
     if (cases := run.stopped_on or run.about.get("cases")) is not None:
         kept = frozenset(cases)
         return tuple(item for item in benchmark.items if item.case_id in kept)
@@ -285,11 +280,8 @@ def _does(run: Run, model: str, item: Item) -> bool:
 
 
 def protocol_name(run: Run) -> str:
-    """Return the name of a run's protocol in tables.
-
-    A run with another wording, with examples or without the radiograph gets a name of its own, so that no table mixes
-    it with other runs.
-    """
+    """Return the name of a run's protocol in tables, such as ``end_to_end (blind)``."""
+    # A run with another wording, with examples or without the radiograph has its own name, so that no table mixes runs.
     without = "".join(f" ({words})" for name, words in WITHOUT.items() if run.about.get(name))
     how = conditions.of_run(run.about)
     return f"{run.about['protocol']}{f' ({how.words})' if how.words else ''}{without}"
@@ -354,7 +346,7 @@ def _item_frame(benchmark: Benchmark, answers: Mapping[str, Answer], cases: Mapp
 
 
 def _edits(items: Iterable[Item], answers: Mapping[str, Answer]) -> dict[str, tuple[float, float]]:
-    """Return the least depth (pixels) and the least area (share of the lesion) of each case's edits."""
+    """Return the least depth (pixels) and the least area (share of the lesion) of a case's edits, by case."""
     found: dict[str, tuple[float, float]] = {}
     for item in items:
         true = [edit for edit in answers[item.item_id].evidence.get("edits", ()) if edit["true"]]

@@ -1,22 +1,10 @@
-"""Scores of a report with 95 % intervals over patients: shares, other means, weighted sums and differences.
+"""Scores with 95 % intervals over patients: shares, other means, weighted sums and differences.
 
-A score is a ratio of sums over clusters (patients), or a weighted sum of these ratios. All intervals use t quantiles:
+- Share, or sum of shares with positive weights: Wilson's interval.
+- Difference, or mean of values without bounds: a t interval.
 
-- Share: Wilson's interval on the number of answers divided by the design effect, ``(r · e + m) / (r + 1)``. ``e`` is
-  the estimated design effect (at least 0.7), ``m`` the largest one possible (each patient's answers all right or all
-  wrong), and ``r`` the number of right or of wrong answers, whichever is smaller.
-- Sum of shares with positive weights (means of kinds, levels and findings; scores corrected for chance): Wilson's
-  interval on the scale from all wrong to all right, with the variance of the sum over patients.
-- Mean of values that are not answers (overlaps, contrasts): a t interval; for values from 0 to 1, Wilson's interval.
-- Difference: a t interval of the difference over patients, as if two more patients had been seen, one with a difference
-  in each direction (for one answer a patient and one share: Bonett and Price 2012). The square of each of these two
-  differences is the mean of two values. The first one is the mean square of the patients' differences, weighted by the
-  number of patients that differ. The second one, with weight 1, is the largest possible: the mean square of the
-  patients' numbers of answers. Both are counted in answers, each with the weight of an answer of the ten patients whose
-  answers weigh most. The second one is at most the mean square of the ten largest members (see :class:`Estimates`).
-
-0/0 is NaN (null in tables). A score from fewer than :data:`LEAST_CLUSTERS` clusters has no interval.
-``docs/intervals.md`` shows how often the intervals contain the true value.
+A score that cannot be computed is NaN (null in tables). A score from fewer than :data:`LEAST_CLUSTERS` clusters
+(patients) has no interval. ``docs/intervals.md`` explains the intervals.
 """
 
 from __future__ import annotations
@@ -36,7 +24,7 @@ from chexqa.stats import TAIL, wilson
 CLUSTER = "cluster"
 LEAST_CLUSTERS = 10
 LEAST_EFFECT = 0.7
-# Weight of the largest design effect, in answers; weight of the largest difference of a cluster, in clusters.
+# Weight of the largest possible design effect, in answers; weight of the largest possible difference, in clusters.
 PRIOR_ANSWERS, PRIOR_CLUSTERS = 1.0, 1.0
 # Clusters with a difference that are added to each difference.
 ADDED = 2
@@ -46,23 +34,23 @@ Ints = npt.NDArray[np.integer]
 
 @dataclass(frozen=True)
 class Sample:
-    """A sample of ``size`` clusters; ``unit`` is the plural noun for a cluster ("patients")."""
+    """A number of clusters (``size``), with the plural noun for them (``unit``), such as "patients"."""
 
     unit: str
     size: int
 
 
 class Sums(NamedTuple):
-    """Sums of a value in each of G groups of rows: ``total (G,)``, and in each of P clusters: ``by_cluster (G, P)``."""
+    """Sums of a column in G groups: over all rows (``total (G,)``), and for P clusters (``by_cluster (G, P)``)."""
 
     total: Floats
     by_cluster: sparse.csr_matrix
 
 
 class Groups:
-    """Rows divided into groups; in each group, the rows' values are summed for each ``cluster`` (a column of ``rows``).
+    """Rows divided into groups by the columns ``by``; the table ``keys`` has one row for each group.
 
-    ``keys`` has one row for each group, in the order in which the groups first appear.
+    The column ``cluster`` of ``rows`` has the index of the row's patient.
     """
 
     def __init__(self, sample: Sample, rows: pl.DataFrame, by: Sequence[str]) -> None:
@@ -74,7 +62,7 @@ class Groups:
         self._cluster = rows[CLUSTER].to_numpy()
 
     def sums(self, value: pl.Expr | str) -> Sums:
-        """Return the sums of a column or expression over every group; booleans count as 0 and 1, and null as 0."""
+        """Return the sums of a column or an expression in each group; False and null count as 0, True as 1."""
         column = self.rows.select(pl.col(value) if isinstance(value, str) else value).to_series()
         values = column.cast(pl.Float64).fill_null(0.0).to_numpy()
         shape = (self.keys.height, self.sample.size)
@@ -85,29 +73,30 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class Makeup:
-    """Terms ``(M,)`` of the intervals of M scores; a score is a share of right answers or a weighted sum of shares.
+    """Numbers ``(M,)`` from which the intervals of M scores are computed.
 
     - ``best``: the largest possible score; NaN if it is not known.
-    - ``scale``: the distance from ``best`` to the smallest possible score.
+    - ``scale``: the largest possible score minus the smallest.
     - ``variance``: the variance of the score over clusters.
-    - ``least``: the value to use if ``variance`` is smaller than this value; NaN for a score without Wilson's interval.
-    - ``rarer``: the number of right or of wrong answers, whichever is smaller; summed over the score's shares.
-    - ``alike``: the largest possible variance of the score, divided by p (1 - p); p is the share of right answers. The
-      variance is largest if each cluster's answers are all right or all wrong. Shares count as independent.
-    - ``alike_squares``: the sum of a² / f over the score's shares, where a is a share's contribution to ``alike`` and f
-      the number of degrees of freedom of this share.
+    - ``least``: the smallest variance that is used; NaN for a score without Wilson's interval.
+    - ``rarer``: the number of right or of wrong answers, whichever is smaller.
+    - ``alike``, ``alike_squares``: terms for the degrees of freedom of the t quantile.
     """
 
     best: Floats
     scale: Floats
     variance: Floats
     least: Floats
+    # The smaller number, summed over the score's shares.
     rarer: Floats
+    # Largest possible variance of the score, divided by p (1 - p); p is the share of right answers. The variance is
+    # largest if each cluster's answers are all right or all wrong. Shares count as independent.
     alike: Floats
+    # Sum of a² / f over the score's shares; a is a share's term of ``alike``, and f its degrees of freedom.
     alike_squares: Floats
 
     def sum(self, weights: sparse.csr_matrix, variance: Floats) -> Makeup:
-        """Return the makeup of C weighted sums of the M scores; ``variance (C,)`` has the variances of the sums."""
+        """Return the numbers for C weighted sums of the scores, from ``weights (C, M)`` and ``variance (C,)``."""
         down = (abs(weights) - weights) / 2
         least = np.where(_by_row(weights, weights.data < 0) > 0, np.nan, _weighted(weights, self.least, 2))
         return Makeup(
@@ -117,12 +106,15 @@ class Makeup:
         )  # fmt: skip
 
     def freedom(self, members: sparse.csr_matrix) -> Floats:
-        """Return Satterthwaite's degrees of freedom, at most the number of clusters minus 1."""
+        """Return Satterthwaite's degrees of freedom ``(M,)``; at most the number of clusters minus 1."""
         freedom: Floats = np.fmin(np.diff(members.indptr) - 1, _ratio(self.alike**2, self.alike_squares))
         return freedom
 
     def of_shares(self, value: Floats, members: sparse.csr_matrix) -> tuple[Floats, Floats]:
-        """Return the half-widths, downwards and upwards, of Wilson's intervals of ``value`` (see the module)."""
+        """Return the distances ``(M,)`` from the scores ``value`` to the lower and upper ends of Wilson's intervals.
+
+        ``members`` is the field of :class:`Estimates`.
+        """
         share = np.clip(1 - _ratio(self.best - value, self.scale), 0, 1)
         usual = _ratio(np.maximum(self.variance, self.least), share * (1 - share) * self.scale**2)
         together = _ratio(_row_sums(members, 2), self.scale**2)
@@ -133,11 +125,12 @@ class Makeup:
     def of_differences(
         self, value: Floats, influence: sparse.csr_matrix, members: sparse.csr_matrix, answers: sparse.csr_matrix
     ) -> tuple[Floats, Floats]:
-        """Return the half-widths, downwards and upwards, of the intervals of differences ``value`` (see the module).
+        """Return the distances ``(M,)`` from the differences ``value`` to the lower and the upper ends of t intervals.
 
-        The arguments are the fields of :class:`Estimates` with the same names. If a row of ``answers`` is empty, as for
-        overlaps, the interval is a plain t interval. No interval reaches beyond the largest or smallest possible score.
+        The arguments are fields of :class:`Estimates`.
         """
+        # As if two more patients had been seen (Bonett and Price 2012). If a row of ``answers`` is empty, as for
+        # overlaps, none is added. No interval reaches beyond the largest or the smallest possible score.
         weight = _divided(members, answers)
         in_answers = _divided(influence, weight)
         heavy, square = _mean_square(_heaviest(weight)), _row_sums(in_answers, 2)
@@ -152,38 +145,38 @@ class Makeup:
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """Estimates of M scores from P clusters (patients), with the half-widths of their intervals.
+    """M scores with their 95 % intervals, from the answers on P clusters (patients).
 
     - ``value (M,)``: the scores; NaN for a score that cannot be computed.
-    - ``below, above (M,)``: the half-widths, downwards and upwards.
-    - ``influence (M, P)``: each cluster's contribution to the deviation of a score. The squares in a row sum to the
-      variance of the score, and the products of two rows to the covariance of the two scores.
-    - ``members (M, P)``: by how much a score changes if all answers of a cluster change from wrong to right; 0 for a
-      cluster without answers. A difference of two scores has the larger one of their changes.
-    - ``answers (M, P)``: the number of answers of a cluster in a score; empty for scores that are not made of answers.
-    - ``fewest (M,)``: the number of clusters in a score; if it is made of several shares, in the smallest of them.
-    - ``makeup``: the terms from which the half-widths are computed.
+    - ``below, above (M,)``: the distances from the score to the lower and to the upper end of its interval.
+    - ``influence (M, P)``: the clusters' contributions to the score's error; their squares sum to its variance.
+    - ``members (M, P)``: the change of the score if a cluster's answers all turn from wrong to right.
+    - ``answers (M, P)``: the number of a cluster's answers; empty for scores without answers, such as overlaps.
+    - ``fewest (M,)``: the number of clusters in the score.
+    - ``makeup``: the numbers from which the intervals are computed.
     """
 
     value: Floats
     below: Floats
     above: Floats
+    # The products of two rows sum to the covariance of the two scores.
     influence: sparse.csr_matrix
+    # 0 for a cluster without answers. A difference of two scores has the larger one of their changes.
     members: sparse.csr_matrix
     answers: sparse.csr_matrix
+    # In a score of several shares, the number of clusters in the smallest share.
     fewest: Ints
     makeup: Makeup
 
     @property
     def clusters(self) -> Ints:
-        """Return the number of clusters (patients) that count in each score."""
+        """Return the number of clusters (patients) in each score, ``(M,)``."""
         return np.diff(self.members.indptr)
 
     def combine(self, matrix: sparse.csr_matrix | Floats) -> Estimates:
-        """Return C linear combinations of these scores, with weights ``(C, M)``.
+        """Return C weighted sums of these scores, with the weights ``matrix (C, M)``; a score with weight 0 is ignored.
 
-        A score with weight zero is ignored, even if it is NaN. A combination of shares with positive weights has
-        Wilson's interval. Any other combination has the interval of a difference (see the module).
+        A sum of shares with positive weights has Wilson's interval; any other sum has the t interval of a difference.
         """
         weights = sparse.csr_matrix(matrix)
         weights.eliminate_zeros()
@@ -201,7 +194,7 @@ class Estimates:
         return Estimates(value, below, above, influence, members, answers, fewest, made)
 
     def times(self, factors: Floats) -> Estimates:
-        """Multiply each score by its factor, ``factors (M,)`` (above 0), and return the result."""
+        """Return the scores multiplied by ``factors (M,)``, which are above 0."""
         return self.combine(sparse.csr_matrix(sparse.diags(factors)))
 
     def plus(self, constant: float) -> Estimates:
@@ -209,7 +202,7 @@ class Estimates:
         return replace(self, value=self.value + constant, makeup=replace(self.makeup, best=self.makeup.best + constant))
 
     def join(self, other: Estimates) -> Estimates:
-        """Return these scores followed by the scores of ``other``."""
+        """Return these scores, then the scores of ``other``, as one object."""
 
         def stacked(own: Any, others: Any) -> Any:
             join: Any = np.concatenate if isinstance(own, np.ndarray) else partial(sparse.vstack, format="csr")
@@ -223,17 +216,16 @@ class Estimates:
         return cast(Estimates, _each(lambda table: table[rows], self))
 
     def interval(self) -> tuple[Floats, Floats]:
-        """Return the ends of the 95 % intervals; the ends are NaN for a score without an interval."""
+        """Return the lower and the upper ends of the 95 % intervals, ``(M,)`` each; NaN for a score without one."""
         none = np.isnan(self.value) | (self.clusters < LEAST_CLUSTERS) | (self.fewest < 2)
         return np.where(none, np.nan, self.value - self.below), np.where(none, np.nan, self.value + self.above)
 
     def p_alike(self, margin: float) -> Floats:
-        """Test by two one-sided t tests (TOST) whether each score is closer to zero than ``margin``; return p ``(M,)``.
+        """Test whether each score is closer to zero than ``margin`` (above 0); return p ``(M,)``, NaN without interval.
 
-        ``margin`` is above 0. p is below 0.05 if and only if the 90 % interval lies within the margin. The half-widths
-        of the 90 % interval are those of the 95 % interval multiplied by the ratio of the t quantiles. A score without
-        an interval has no p (NaN).
+        p is below 0.05 if and only if the 90 % interval lies between ``-margin`` and ``margin``.
         """
+        # Two one-sided t tests (TOST). The 90 % interval is the 95 % interval, scaled by the ratio of the t quantiles.
         (low, high), quantile = self.interval(), _quantile(self.clusters - 1)
         freedom = np.maximum(self.clusters - 1, 1)
         ends = ((self.value + margin, self.value - low), (margin - self.value, high - self.value))
@@ -249,16 +241,16 @@ class Estimates:
 
 
 def proportion(part: Sums, whole: Sums, binary: bool = True) -> Estimates:
-    """Return the shares ``part`` / ``whole`` with intervals; in each row, ``part`` must lie between 0 and ``whole``.
+    """Return the shares ``part / whole`` of G groups with intervals.
 
-    With ``binary``, ``part`` counts right answers. Without it, ``part`` sums values from 0 to 1.
+    With ``binary``, ``part`` counts right answers. Without it, ``part`` is a sum of values from 0 to 1.
     """
     value = _ratio(part.total, whole.total)
     return _shares(part, whole, value, _linearized(part, whole, value), np.ones(len(value)), binary)
 
 
 def corrected(right: Sums, chance: Sums, whole: Sums) -> Estimates:
-    """Return accuracies corrected for chance: (``right`` - ``chance``) / (``whole`` - ``chance``); guessing gives 0."""
+    """Return accuracies corrected for chance, ``(right - chance) / (whole - chance)``; a guesser gets 0 on average."""
     above = Sums(right.total - chance.total, right.by_cluster - chance.by_cluster)
     room = Sums(whole.total - chance.total, whole.by_cluster - chance.by_cluster)
     value = np.where(room.total > 1e-9, _ratio(above.total, room.total), np.nan)
@@ -269,7 +261,7 @@ def corrected(right: Sums, chance: Sums, whole: Sums) -> Estimates:
 def _shares(
     part: Sums, whole: Sums, value: Floats, influence: sparse.csr_matrix, scale: Floats, binary: bool = True
 ) -> Estimates:  # fmt: skip
-    """Return scores ``1 - scale * (share of wrong answers)`` with intervals from linearized contributions."""
+    """Return scores with Wilson's intervals; a score is ``1 - scale * (share of wrong answers)``."""
     clusters = np.diff(whole.by_cluster.indptr)
     members = _scaled(np.nan_to_num(_ratio(scale, whole.total)), whole.by_cluster)
     members.eliminate_zeros()
@@ -285,17 +277,16 @@ def _shares(
 
 
 def mean(part: Sums, whole: Sums) -> Estimates:
-    """Return the means ``part`` / ``whole`` of values that have no bounds, with t intervals over clusters."""
+    """Return the means ``part / whole`` of values without bounds, with t intervals."""
     value = _ratio(part.total, whole.total)
     members = whole.by_cluster.astype(bool).astype(np.float64)
     return _without_bounds(value, _linearized(part, whole, value), members, sparse.csr_matrix(members.shape))
 
 
 def linear(value: Floats, influence: sparse.csr_matrix, sides: tuple[Estimates, Estimates]) -> Estimates:
-    """Return estimates of differences of two shares: the given differences ``value (M,)`` with their intervals.
+    """Return the differences ``value (M,)`` of two shares with their intervals.
 
-    ``influence (M, P)`` has each cluster's contribution to each difference; the contributions to a difference sum to
-    about zero. ``sides`` has the estimates of the two shares.
+    ``influence (M, P)`` has each cluster's contribution to a difference. ``sides`` has the two shares.
     """
     members, answers = (sparse.csr_matrix(one.maximum(other)) for one, other in
                         ((sides[0].members, sides[1].members), (sides[0].answers, sides[1].answers)))  # fmt: skip
@@ -305,7 +296,7 @@ def linear(value: Floats, influence: sparse.csr_matrix, sides: tuple[Estimates, 
 def _without_bounds(
     value: Floats, influence: sparse.csr_matrix, members: sparse.csr_matrix, answers: sparse.csr_matrix
 ) -> Estimates:  # fmt: skip
-    """Return scores of which no largest and smallest value is known, with the intervals of differences."""
+    """Return scores without a known largest and smallest value, with the intervals of differences."""
     clusters, none = np.diff(members.indptr), np.full(len(value), np.nan)
     alike = 1 / np.maximum(clusters, 1)
     made = Makeup(none, none, _row_sums(influence, 2), none, none, alike, alike**2 / np.maximum(clusters - 1, 1))
@@ -314,7 +305,7 @@ def _without_bounds(
 
 
 def _linearized(part: Sums, whole: Sums, value: Floats) -> sparse.csr_matrix:
-    """Return each cluster's contribution to a ratio, ``(M, P)``; the squares in a row sum to the ratio's variance."""
+    """Return each cluster's contribution ``(M, P)`` to the error of a ratio."""
     known = np.where(np.isfinite(value), value, 0)
     scale = np.divide(1.0, whole.total, out=np.zeros_like(whole.total), where=np.abs(whole.total) > 1e-12)
     influence = _scaled(scale, part.by_cluster - _scaled(known, whole.by_cluster))
@@ -327,7 +318,7 @@ def _spread(influence: sparse.csr_matrix, clusters: Ints) -> sparse.csr_matrix:
 
 
 def _larger_side(weights: sparse.csr_matrix, table: sparse.csr_matrix) -> sparse.csr_matrix:
-    """Return the sums of a table's rows with positive weights or with negative ones, entry by entry the larger."""
+    """Return two sums of a table's rows, with the positive and the negative weights; in each entry, the larger one."""
     up, down = (sparse.csr_matrix(side / 2 @ table) for side in (abs(weights) + weights, abs(weights) - weights))
     larger = sparse.csr_matrix(up.maximum(down)) if down.nnz else up
     larger.eliminate_zeros()
@@ -372,10 +363,8 @@ def _row_sums(table: sparse.csr_matrix, power: int = 1) -> Floats:
 
 
 def _by_row(table: sparse.csr_matrix, values: npt.NDArray[Any]) -> Floats:
-    """Return the sums of ``values``, one for each stored entry of ``table``, over its rows.
-
-    This works on the arrays of the table, because operations between small tables take far longer.
-    """
+    """Return the sums of ``values`` over the rows; ``values`` has a number for each stored entry of ``table``."""
+    # Works on the table's arrays, because operations between small tables take far longer.
     rows = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
     return np.bincount(rows, values, table.shape[0]).astype(np.float64)  # sums of no entries are integers
 
@@ -387,7 +376,7 @@ def _scaled(factors: Floats, table: sparse.csr_matrix) -> sparse.csr_matrix:
 
 
 def _weighted(weights: sparse.csr_matrix, values: Floats, power: int = 1) -> Floats:
-    """Return the rows' sums of (weight to a power) times ``values``; a NaN with weight zero is ignored."""
+    """Return each row's sum of ``weight**power * value``; a value with weight 0 is ignored, even if it is NaN."""
     own = np.where(weights.data != 0, values[weights.indices], 0)
     known = np.isfinite(own)
     total = _by_row(weights, np.where(known, weights.data**power * own, 0))

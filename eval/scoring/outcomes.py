@@ -1,6 +1,4 @@
-"""Outcome of one turn (a question and its reply): its final state, its credit from 0 to 1, and the kind of a grid
-miss.
-"""
+"""Outcome of a turn (a question and its reply): final state, credit from 0 to 1, and the kind of a grid miss."""
 
 from __future__ import annotations
 
@@ -60,11 +58,9 @@ def _state(item: Item, answer: Answer, turn: Turn, places: PlaceScores) -> str:
 
 
 def _on_grid(answer: Answer, parsed: tuple[int, ...] | None, right: bool) -> tuple[str | None, float | None]:
-    """Return the kind of a miss (None for a hit, and without a cell), and the relative coverage of the chosen cell.
+    """Return the kind of a miss (None for a hit, and without a chosen cell), and the chosen cell's relative coverage.
 
-    The relative coverage is the chosen cell's covered share divided by the best cell's. It is 0 if no cell is chosen,
-    and None if no share is known. The kind depends on whether the chosen cell has a share above 0, and on whether it is
-    a cell of plausible anatomy.
+    The relative coverage is ``chosen cell's coverage / best cell's coverage``; None if no coverage is known.
     """
     shares, plausible = answer.evidence.get("coverage"), answer.evidence.get("plausible")
     best = max(shares) if shares else 0.0

@@ -1,10 +1,13 @@
-"""Prediction files: another program's answers to a benchmark's items, read as runs; runs can be exported as such files.
+"""Prediction files: another program's answers to a benchmark's items, read as runs; and the export of runs as files.
 
-A file has one JSON object per line. The object has an ``item_id`` and one of ``answer`` (option numbers), ``text`` (a
-reply for the parser), ``place`` (coordinates in pixels of the item's picture) and ``refused``. Predictions that name a
-protocol form a run of this protocol; predictions without one form a run of the protocol ``predictions``. An item
-without a line counts as not asked. There is one exception: if the file answers no item of a task (perception, grid),
-the run does not cover this task, and none of its items counts.
+A file has one JSON object per line (schema ``prediction``), with an ``item_id`` and one of these fields:
+
+- ``answer``: option numbers.
+- ``text``: a reply for the parser.
+- ``place``: coordinates in pixels of the item's picture.
+- ``refused``: true.
+
+An item without a line counts as not asked, but a file need not answer both tasks (perception and grid).
 """
 
 from __future__ import annotations
@@ -47,12 +50,13 @@ def grade_predictions(
     on: Path | None = None,
     protocol: str | None = None,
 ) -> Graded:
-    """Return the grades of files of predictions, and of the runs in ``folders``, held against the key of one benchmark.
+    """Return the grades of the prediction files ``paths`` and of the runs in ``folders``, on one benchmark.
 
-    Without ``benchmark_folder``, the runs' benchmark is used. With ``reread``, the current parser reads the stored
-    replies of the runs again. ``protocol`` is used for predictions that name no protocol: one of chexqa's protocols, or
-    the name that tables give to a run in ``folders``, such as ``"end_to_end (confidence)"``. ``on`` is as in
-    :func:`chexqa.eval.scoring.grade.grade_runs`. Raise ``InputError`` with the line numbers of invalid lines.
+    - ``benchmark_folder``: needed if there are no runs; otherwise the runs' benchmark is the default.
+    - ``protocol``: the protocol of predictions that name none, such as ``"end_to_end (confidence)"``.
+    - other arguments: as in :func:`chexqa.eval.scoring.grade.grade_folders`.
+
+    Raise ``InputError`` with the line numbers of invalid lines.
     """
     if not folders and benchmark_folder is None:
         raise InputError(
@@ -72,10 +76,9 @@ def grade_predictions(
 
 
 def read_predictions(path: Path, benchmark: Benchmark, like: Record | None = None) -> list[Run]:
-    """Read a file of predictions as one run for each protocol.
+    """Read a file of predictions as one run for each protocol; raise ``InputError`` that lists the first invalid lines.
 
-    Lines that name no protocol get the protocol and the settings of ``like`` (fields of ``run.json``). Raise
-    ``InputError`` that lists the first invalid lines.
+    ``like`` has the protocol and the settings (fields of ``run.json``) for lines that name no protocol.
     """
     turns: dict[str, dict[tuple[str, str], Turn]] = {}
     asked: dict[str, Record] = {}
@@ -120,7 +123,8 @@ def _settings(protocol: str, runs: Sequence[Run]) -> Record:
 
 
 def _run(path: Path, benchmark: Benchmark, settings: Record, turns: tuple[Turn, ...]) -> Run:
-    # A heat map or a reader's point answers only the grid task.
+    # A file that answers no item of a task (perception, grid) does not cover this task, and none of its items counts.
+    # For example, a heat map or a reader's point answers only the grid task.
     tasks: dict[str, set[str]] = defaultdict(set)
     for turn in turns:
         tasks[turn.model] |= {benchmark.item[turn.item_id].task} if turn.item_id in benchmark.item else set()
@@ -147,8 +151,7 @@ def _split(name: str) -> Record:
 def export_predictions(run: Run) -> Iterator[Record]:
     """Yield a prediction for each finished turn of a run.
 
-    A reply that was cut off, an empty reply and a prompt longer than the context are exported as an answer that names
-    no option. Raise ``InputError`` for a run that asked its items several times or with another wording.
+    Raise ``InputError`` for a run that asked its items several times or with another wording.
     """
     if run.about.get("repeats", 1) * run.about.get("rotations", 1) > 1:
         raise InputError(
@@ -167,7 +170,7 @@ def export_predictions(run: Run) -> Iterator[Record]:
         elif turn.state == "unparsed":
             record["text"] = turn.raw
         else:
-            record["answer"] = list(turn.parsed or ())
+            record["answer"] = list(turn.parsed or ())  # empty: cut off, without text, or prompt too long
         if turn.confidence is not None:
             record["confidence"] = turn.confidence
         try:
@@ -220,11 +223,8 @@ def _turn(
 
 
 def _place_text(item: Item, place: list[list[float]], where: str) -> str:
-    """Return a reply that names the place.
-
-    The answer is kept as such a text, because only a reply can show which coordinate system was used, and only a reply
-    can be read again.
-    """
+    """Return a reply that names the place."""
+    # Only a reply can show which coordinate system was used, and only a reply can be read again.
     if not item.form.is_place:
         raise InputError(
             f"{where}: 'place' is given, but item '{item.item_id}' asks for no coordinates; give 'answer' or 'text'."

@@ -1,4 +1,4 @@
-"""Stored replies, read again by the current version of the answer parser and compared with their first reading."""
+"""Stored replies, read again by the current answer parser and compared with their first reading."""
 
 from __future__ import annotations
 
@@ -38,11 +38,9 @@ COLUMNS: dict[str, Any] = {
 
 
 def reread(benchmark: Benchmark, runs: Iterable[Run]) -> tuple[tuple[Run, ...], pl.DataFrame]:
-    """Return the runs as the current parser reads them, and a row (:data:`COLUMNS`) for each turn that is read
-    differently.
+    """Return the runs as the current parser reads them, and a table (:data:`COLUMNS`) of the turns that changed.
 
-    Logs stay unchanged. A state that chexqa's parser did not decide, such as that of a failed request, is kept.
-    Raise ``InputError`` for a turn that records an impossible order of the item's options.
+    The logs stay unchanged. Raise ``InputError`` for a turn that records an impossible order of the item's options.
     """
     rows: list[tuple[Any, ...]] = []
     made = []
@@ -102,20 +100,18 @@ def _change(before: Turn, after: Turn) -> str:
 
 
 def counts(changed: pl.DataFrame) -> pl.DataFrame:
-    """Return the number of turns that are read differently, for each ``model, kind, change``."""
+    """Return the number of changed turns for each ``model, kind, change``; ``changed`` comes from :func:`reread`."""
     return changed.group_by("model", "kind", "change").len("turns").sort("model", "kind", "change")
 
 
 def versions(runs: Iterable[Run]) -> dict[int, int]:
-    """Return the number of turns that each version of the parser read, keyed by version; the oldest comes first."""
+    """Return the number of turns by version of the parser that read them, oldest version first."""
     found = Counter(turn.read_by for run in runs for turn in run.turns if _is_read(turn))
     return dict(sorted(found.items()))
 
 
 def mixed(runs: Sequence[Run]) -> str | None:
-    """Return a sentence that names the versions of the parser if more than one version read the replies; None
-    otherwise.
-    """
+    """Return a sentence for the user if several versions of the parser read the replies; None otherwise."""
     found = versions(runs)
     if len(found) < 2:
         return None

@@ -1,9 +1,11 @@
 """The export of runs as results of CheXpercept's own evaluation (``all_results.json``).
 
 Each model has a folder ``chexqa_<model>/oracle_<setting>/``, which CheXpercept's analysis scripts and ``chexqa import
-chexpercept-results`` read. The flags ``correct`` are chexqa's grades. ``response`` has the numbers that chexqa read,
-and ``chat_history`` has the model's own words. As in CheXpercept, a detection or contour evaluation without a reply has
-an empty entry.
+chexpercept-results`` read.
+
+- ``correct``: chexqa's grade.
+- ``response``: the option numbers that chexqa read.
+- ``chat_history``: the model's own words.
 """
 
 from __future__ import annotations
@@ -32,8 +34,7 @@ _STEPS = {**dict.fromkeys(REVISIONS, "contour_revision_qa"), **dict.fromkeys(ATT
 def export_results(run: Run, benchmark: Benchmark, out: Path) -> list[Path]:
     """Write each model's results in CheXpercept's format into the new folder ``out``; return the paths of the files.
 
-    Raise ``InputError`` for a run with settings that CheXpercept does not have: a run that asked each item alone or
-    several times, that left out the radiograph, or that used another wording.
+    Raise ``InputError`` for a run with settings that CheXpercept does not have, such as repeats.
     """
     settings = {protocol: setting for setting, protocol in ORACLES.items()}
     name = grade.protocol_name(run)
@@ -88,7 +89,7 @@ def _result(key: str, path: str | None, items: Iterable[Item], said: dict[str, T
         made["chat_history"].append([item.question, [], turn.raw or response])
         if item.kind in SINGLE:
             step, field = SINGLE[item.kind]
-            if response:
+            if response:  # as in CheXpercept, the entry of an empty reply is empty
                 made[step] = {field: response, "ground_truth": truth, "correct": right}
         else:
             name = (REVISIONS | ATTRIBUTES)[item.kind]
@@ -101,7 +102,7 @@ def _result(key: str, path: str | None, items: Iterable[Item], said: dict[str, T
 
 
 def _response(turn: Turn) -> str:
-    """Return the option numbers of a reply; for a reply that could not be read, return its text without its digits."""
+    """Return the option numbers of a reply; or, if it could not be read, its text with ``#`` in place of digits."""
     if turn.state == "answered":
         return f"Answer: {', '.join(map(str, turn.parsed or ()))}"
     return re.sub(r"\d", "#", turn.raw or "")

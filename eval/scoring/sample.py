@@ -65,9 +65,8 @@ _LEFT_OUT = (
 def with_clusters(rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
     """Return the rows with the column ``cluster`` (index from 0), and the plural noun for a cluster ("patients").
 
-    ``rows`` must have ``patient_id`` and ``study_id`` (null is allowed) and ``picture``;
-    :func:`chexqa.stats.cluster_id` decides which rows form one cluster. Raises ``ValueError`` for a row without a
-    picture.
+    ``rows`` has the columns ``patient_id`` and ``study_id`` (null if unknown) and ``picture``. Raise ``ValueError`` for
+    a row without a picture.
     """
     columns = ["patient_id", "study_id", "picture"]
     people = rows.select(columns).unique(maintain_order=True)
@@ -88,12 +87,14 @@ def with_clusters(rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
 class ScoredSample:
     """Grades prepared for tables: the input of every table.
 
-    - ``rows``: the grades that count, with ``cluster`` and the columns of weights, but without long texts and lists.
-    - ``said``: the same rows with answers and keys (``parsed, order, answer``).
-    - ``completeness``: one row for each model and protocol, with ``items`` (number of questions to be answered),
-      ``unfinished`` (how many of them are unfinished) and ``known`` (True if the model gets scores: it replied at least
-      once, and either no question is unfinished or partial scores are allowed).
-    - ``sample``: the clusters of all questions that should be asked; every score is computed over these clusters.
+    - ``sample``: the clusters (patients) over which every score is computed.
+    - ``rows``: the grades that count, with the columns ``cluster`` and the weights, without long texts and lists.
+    - ``said``: the same rows, with answers and keys (``parsed, order, answer``).
+    - ``completeness``: a row for each model and protocol, with the columns:
+
+      - ``items``: the number of questions to be answered.
+      - ``unfinished``: the number of unfinished questions.
+      - ``known``: True if the model gets scores.
     """
 
     graded: Graded
@@ -123,14 +124,14 @@ def scored_sample(graded: Graded) -> ScoredSample:
 
 
 def own_weight() -> pl.Expr:
-    """Return the weight of a row: 1 / the number of rows with its model, protocol and item."""
+    """Return an expression for a row's weight: 1 / the number of rows of its model, protocol and item."""
     return (1.0 / pl.len().over([*WHO, "item_id"])).alias(WEIGHT)
 
 
 def weighed(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows with a column for the weight; the columns that tables sum are multiplied by the weight.
+    """Return the rows with the columns that tables sum: the weight, and other values multiplied by the weight.
 
-    The weight of a row is 1 divided by the number of rows with the same model, protocol and item.
+    The weight is as in :func:`own_weight`.
     """
     answered = pl.col("state").is_in(ANSWERED)
     weight = pl.col(WEIGHT)
@@ -151,12 +152,14 @@ def _keyed_yes(benchmark: Benchmark) -> pl.Expr:
 def strata(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """Return the rows that count in scores corrected for chance, with the column :data:`STRATUM`.
 
-    A corrected score of a kind is the unweighted mean over its strata. A yes/no kind has two strata for each finding:
-    the items whose key is yes, and those whose key is no. With chance 1/2, a stratum scores 2 * (share of right
-    answers) - 1. The score of the kind is therefore the mean over findings of sensitivity + specificity - 1, which is 0
-    for every constant answer. Other kinds have one stratum. ``by`` names the columns that form groups; a finding is
-    left out of a group in which all its keys are yes, or all are no.
+    - A yes/no kind has two strata for each finding: items with the key yes, and items with the key no.
+    - Any other kind has one stratum.
+
+    The corrected score of a kind is the mean over its strata. ``by`` names the columns that form groups. In a group, a
+    finding with only one of the keys yes and no is left out.
     """
+    # With chance 1/2, a stratum scores 2 * (share of right answers) - 1. The mean over strata is therefore the mean
+    # over findings of sensitivity + specificity - 1, which is 0 for every constant answer.
     yes = pl.col(YES)
     both = yes.n_unique().over([*by, "kind", "finding"]) == 2
     name = pl.when(yes.is_null()).then(pl.lit("")).otherwise(pl.format("{} {}", "finding", yes.cast(pl.String)))
@@ -169,16 +172,20 @@ def _completeness(grades: pl.DataFrame, allow_partial: bool) -> pl.DataFrame:
         pl.col("state").is_in(UNFINISHED).sum().alias("unfinished"),
         (~pl.col("state").is_in(NO_REPLY)).any().alias("known"),
     )
+    # A model gets scores if it replied at least once, and no question is unfinished or partial scores are allowed.
     return counted.with_columns((pl.col("known") & ((pl.col("unfinished") == 0) | allow_partial)).alias("known"))
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Accuracies of groups of rows.
+    """Accuracies of G groups of rows; each field has an entry or a row for each group.
 
-    ``keys`` has one row for each group, and every other field has one entry for each group. ``answered`` and
-    ``answered_corrected`` use only items with a readable answer (right or wrong). ``guessed_corrected`` counts the
-    items without a readable answer as guessed.
+    - ``keys``: the groups.
+    - ``whole``: the sums of the weights.
+    - ``accuracy``, ``corrected``: the accuracy, and the accuracy corrected for chance.
+    - ``answered``, ``answered_corrected``: both for the items with a readable answer only.
+    - ``guessed_corrected``: the corrected accuracy if an item without a readable answer counts as guessed.
+    - ``facts``: the table that :func:`scores` describes.
     """
 
     keys: pl.DataFrame
@@ -201,9 +208,12 @@ SCORED = (
 def scores(study: ScoredSample, rows: pl.DataFrame, by: Sequence[str]) -> Scores:
     """Return accuracies grouped by model, protocol and the columns ``by``, which must include ``kind``.
 
-    The result's table ``facts`` has each group's ``items, patients, answered`` (share), ``chance``, ``prior`` (accuracy
-    of the most frequent answer) and ``prior_corrected``. Items with only one possible answer (``scored`` is False)
-    count in accuracies, but not in numbers corrected for chance (see also :func:`strata`).
+    The table ``facts`` of the result has these columns:
+
+    - ``items``, ``patients``: numbers of items and patients.
+    - ``answered``: the share of items with a readable answer.
+    - ``chance``: the accuracy of a random guess.
+    - ``prior``, ``prior_corrected``: the accuracy of the most frequent answer, and the same corrected for chance.
     """
     to = [*WHO, *by]
     rows = rows.select(list(dict.fromkeys([*to, *SCORED])))
@@ -240,10 +250,13 @@ def _facts(rows: pl.DataFrame, counted: pl.DataFrame, by: Sequence[str]) -> pl.D
 
 
 def onto(keys: pl.DataFrame, cells: pl.DataFrame, known: npt.NDArray[np.bool_]) -> sparse.csr_matrix:
-    """Return weights ``(rows of keys, rows of cells)`` that turn scores into the mean score of each row of ``keys``.
+    """Return weights that turn scores into mean scores, for :meth:`Estimates.combine`.
 
-    ``cells`` describes one score in each row; ``known`` is False if the score does not exist. A score counts in the row
-    of ``keys`` that has the same values in all columns of ``keys``. A row of ``keys`` without scores gets the mean NaN.
+    - ``cells``: a table with one row for each score.
+    - ``known``: False for a score that does not exist.
+    - ``keys``: a table with one row for each mean. The mean is over the scores with equal values in these columns.
+
+    The shape is ``(keys.height, cells.height)``.
     """
     named = keys.with_row_index("_to")
     to = cells.join(named, on=keys.columns, how="left", nulls_equal=True, maintain_order="left")["_to"].to_numpy()
@@ -253,7 +266,7 @@ def onto(keys: pl.DataFrame, cells: pl.DataFrame, known: npt.NDArray[np.bool_]) 
 
 
 def mean_by(keys: pl.DataFrame, estimates: Estimates, by: Sequence[str]) -> tuple[pl.DataFrame, Estimates]:
-    """Group the rows of ``keys`` by the columns ``by``; return the groups, and the unweighted mean score of each group.
+    """Return the groups of ``keys`` by the columns ``by``, and the mean score of each group.
 
     ``estimates`` has one score for each row of ``keys``. Rows without a score are left out.
     """
@@ -262,25 +275,19 @@ def mean_by(keys: pl.DataFrame, estimates: Estimates, by: Sequence[str]) -> tupl
 
 
 def count_patients(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Return the columns ``by`` and ``patients``, the number of different patients in the rows of each group.
-
-    A patient with rows of several kinds or findings counts once.
-    """
+    """Return a table with the columns ``by`` and ``patients``, the number of different patients in each group."""
     return rows.group_by(by, maintain_order=True).agg(pl.col("cluster").n_unique().alias("patients"))
 
 
 def contrasts(size: int, pairs: Sequence[tuple[int, int]]) -> sparse.csr_matrix:
-    """Return the weights ``(len(pairs), size)`` of differences: the first score of each pair minus the second."""
+    """Return the weights ``(len(pairs), size)`` of differences: in each pair, the first score minus the second."""
     rows = np.repeat(np.arange(len(pairs)), 2)
     columns = np.array(pairs, np.intp).reshape(-1)
     return sparse.csr_matrix((np.tile([1.0, -1.0], len(pairs)), (rows, columns)), shape=(len(pairs), size))
 
 
 def _excess(share: pl.Expr) -> pl.Expr:
-    """Return the sum of scores minus the sum of chances, divided by the largest possible value of this difference.
-
-    Null if chance is always right.
-    """
+    """Return an expression for a score corrected for chance; null if chance is always right."""
     room = (pl.col(WEIGHT) - pl.col(CHANCE)).sum()
     return pl.when(room > 1e-12).then((share - pl.col(CHANCE)).sum() / room)
 
@@ -288,8 +295,7 @@ def _excess(share: pl.Expr) -> pl.Expr:
 def mask_incomplete(study: ScoredSample, table: pl.DataFrame, results: Iterable[str]) -> pl.DataFrame:
     """Return the table with one more column, ``unfinished``: the number of a model's unfinished questions.
 
-    For a model without scores (``known`` of ``study.completeness`` is False), the columns named in ``results``, and the
-    columns of their intervals, become null.
+    For a model that gets no scores, the columns in ``results`` and the columns of their intervals become null.
     """
     joined = table.join(study.completeness.drop("items"), on=WHO, how="left", maintain_order="left")
     names = {f"{name}{end}" for name in results for end in ("", "_low", "_high")} & set(table.columns)
@@ -299,9 +305,9 @@ def mask_incomplete(study: ScoredSample, table: pl.DataFrame, results: Iterable[
 
 
 def ordered(study: ScoredSample, table: pl.DataFrame, **orders: Sequence[object]) -> pl.DataFrame:
-    """Return the table with models and protocols in the order of the grades, then sorted by the columns in ``orders``.
+    """Return the table sorted by model and protocol, in the order of the grades, then by the columns in ``orders``.
 
-    ``orders`` gives the order of the values of each column; values that it does not name come last.
+    ``orders`` has a list of values for each of these columns; other values come last.
     """
     ranked = table.join(
         study.completeness.select(WHO).with_row_index("_who"), on=WHO, how="left", maintain_order="left"

@@ -1,12 +1,6 @@
 """Permutation tests of differences between models and between samples, and letters (a, ab, b) for tables of models.
 
-Models that share a letter do not differ significantly.
-
-Two models answer the same items, so the difference of their scores is a sum over patients. If the models are equal,
-each patient's difference is as likely to be positive as negative. The test draws random signs 100,000 times, and counts
-how often the sum is at least as far from zero as the observed sum. Each model's score is itself a sum over patients, so
-one product of two matrices (the signs and the patients' values) gives the tests of all pairs. If at most 16 patients
-have a difference other than zero, the test uses every choice of signs once instead, so that p is exact.
+Models that share a letter do not differ significantly. ``docs/intervals.md`` explains the tests.
 """
 
 from __future__ import annotations
@@ -34,13 +28,18 @@ Floats = npt.NDArray[np.floating]
 
 
 def sign_flips(parts: Floats, weights: sparse.csr_matrix, draws: int = DRAWS, seed: int = 0) -> Floats:
-    """Return two-sided p-values of a sign-flip (permutation) test over clusters, for linear combinations of scores.
+    """Return two-sided p-values ``(C,)`` of C sign-flip (permutation) tests between scores.
 
-    ``parts (P, M)`` has each cluster's contribution to M scores; a score is the sum of its column. ``weights (C, M)``
-    has the weights of C combinations; each row sums to zero, so that equal scores give zero. If at most :data:`EXACT`
-    clusters contribute a value other than zero to a combination, p is the exact share of all choices of signs. If more
-    clusters do, the signs are drawn, and the observed sum counts as one draw, so p is at least ``1 / (draws + 1)``.
+    - ``parts (P, M)``: the contributions of P clusters to M scores. A score is the sum of its column.
+    - ``weights (C, M)``: the tested differences. For example, a row with 1, -1 and 0 tests the first score against the
+      second. Each row sums to 0.
+
+    p is exact if at most :data:`EXACT` clusters contribute to a difference. Otherwise the signs are drawn ``draws``
+    times.
     """
+    # If two models are equal, a cluster's difference is as likely to be positive as negative. p is the share of sign
+    # choices with a sum at least as far from zero as the observed one. One product of the signs and the clusters'
+    # values serves all tests.
     clusters = parts.shape[0]
     observed = np.abs(weights @ parts.sum(axis=0, dtype=np.float64))
     # Tolerance for sums that differ only in the order of their terms.
@@ -60,7 +59,7 @@ def sign_flips(parts: Floats, weights: sparse.csr_matrix, draws: int = DRAWS, se
         count = min(_AT_ONCE, draws - start)
         sums = _signs(random, count, clusters) @ small
         reached += (np.abs(sums @ across) >= (observed - slack)[many]).sum(axis=0)
-    p[many] = (1 + reached) / (1 + draws)
+    p[many] = (1 + reached) / (1 + draws)  # the observed sum counts as one draw
     return p
 
 
@@ -93,15 +92,14 @@ def _signs(random: np.random.Generator, count: int, clusters: int) -> Floats:
 def exchange_labels(
     right_a: Floats, whole_a: Floats, right_b: Floats, whole_b: Floats, draws: int = DRAWS, seed: int = 0
 ) -> Floats:
-    """Return one-sided p-values ``(K + 1,)`` for the drops of K shares from sample a to sample b; the last p is for the
-    mean of the drops.
+    """Return one-sided p-values ``(K + 1,)`` of tests whether K shares of right answers drop from sample a to sample b.
 
-    The arguments ``(P, K)`` have the number of right answers (``right_a``) and of all answers (``whole_a``) of each of
-    P patients. If both samples come from one distribution, a patient's answers in a and in b can be exchanged. p is the
-    share of random exchanges whose drop (share in a minus share in b) is at least as large as the observed drop. The
-    observed drop counts as one draw. A patient may have answers in only one of the samples. A draw that leaves a sample
-    without answers counts as a larger drop.
+    The last p is for the mean of the K drops. The other arguments have the shape ``(P, K)``: each patient's number of
+    right answers (``right_a, right_b``) and of all answers (``whole_a, whole_b``). A patient may have answers in only
+    one sample.
     """
+    # If both samples come from one distribution, a patient's answers in a and in b can be exchanged. p is the share of
+    # random exchanges with a drop at least as large as the observed drop, which counts as one draw.
     count = right_a.shape[1]
     sums = np.hstack([right_a + right_b, whole_a + whole_b]).sum(axis=0)
     apart = np.hstack([right_a - right_b, whole_a - whole_b])
@@ -113,7 +111,7 @@ def exchange_labels(
         first, second = (sums + differences) / 2, (sums - differences) / 2
         with np.errstate(divide="ignore", invalid="ignore"):
             each = first[:, :count] / first[:, count:] - second[:, :count] / second[:, count:]
-        every = np.where(np.isnan(each), np.inf, each)
+        every = np.where(np.isnan(each), np.inf, each)  # a sample without answers counts as a larger drop
         return np.column_stack([every, every.mean(axis=1)])
 
     small = apart.astype(np.float32)
@@ -129,10 +127,10 @@ def exchange_labels(
 
 
 def mcnemar(only_first: int, only_second: int) -> float:
-    """Return p of McNemar's exact two-sided test of two models on the same items, with one item per patient.
+    """Return p of McNemar's exact two-sided test of two models, with one item per patient.
 
-    ``only_first`` is the number of items that only the first model has right, and ``only_second`` is the number that
-    only the second model has right. If both are 0, p is 1.
+    - ``only_first``: the number of items that only the first model answered right.
+    - ``only_second``: the number of items that only the second model answered right.
 
     >>> mcnemar(1, 9)
     0.021484375
@@ -141,15 +139,13 @@ def mcnemar(only_first: int, only_second: int) -> float:
 
 
 def intervals_agreeing_with_p() -> list[pl.Expr]:
-    """Return expressions that change intervals of differences so that 0 lies outside if and only if p is below 5 %.
-
-    If an interval contradicts p, the end nearer 0 is moved. For example:
+    """Return expressions that move an end of an interval that contradicts its p value.
 
     - p = 0.20, interval 0.1 to 0.5: becomes 0 to 0.5.
     - p = 0.01, interval -0.1 to 0.5: becomes 0.000001 to 0.5.
 
     The expressions read the columns ``difference, difference_low, difference_high`` and ``p`` (not corrected for the
-    number of tests). They replace the two ends; a row without p or without an interval stays unchanged.
+    number of tests), and replace ``difference_low`` and ``difference_high``.
     """
     value, low, high = (pl.col(f"difference{end}") for end in ("", "_low", "_high"))
     equal, inside = low.is_not_null() & (pl.col("p") >= ALPHA), (low <= 0) & (high >= 0) & (pl.col("p") < ALPHA)
@@ -159,11 +155,11 @@ def intervals_agreeing_with_p() -> list[pl.Expr]:
 
 
 def letters(different: npt.NDArray[np.bool_]) -> list[str]:
-    """Return each row's letters: two rows share a letter if and only if ``different (N, N)`` is False for the pair.
+    """Return N texts of letters; two models share a letter if and only if they do not differ.
 
-    ``different`` is symmetric. Letters are given out in the order of its rows, by insertion and absorption (compact
-    letter display, Piepho 2004, J. Comput. Graph. Stat. 13, 456).
+    ``different (N, N)`` is True for each pair of models that differ, and symmetric.
     """
+    # Insertion and absorption (compact letter display, Piepho 2004, J. Comput. Graph. Stat. 13, 456).
     count = len(different)
     groups = [frozenset(range(count))] if count else []
     for first, second in combinations(range(count), 2):
@@ -186,7 +182,7 @@ def letter(place: int) -> str:
 def detectable(standard_errors: Sequence[float] | Floats, alpha: float = ALPHA, power: float = POWER) -> float | None:
     """Return the smallest difference that a two-sided test at ``alpha`` detects with the given power.
 
-    The median of ``standard_errors`` is used. Return None if ``standard_errors`` is empty.
+    It is computed from the median of ``standard_errors``; None if there are none.
     """
     if not len(standard_errors):
         return None
