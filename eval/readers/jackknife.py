@@ -1,9 +1,6 @@
-"""Jackknife values of a report's scores: each score over all patients, and again with each single patient left out.
+"""Scores of a report, over all patients and again with each single patient left out (jackknife).
 
-A score is a mean over groups of items. Most kinds of question are one group. A yes/no kind has a group for each finding
-and key (yes, no), and the grid task has a group for each finding. Scores are computed as in
-:mod:`chexqa.eval.tables.model_pairs`. If all items of a group are from the left-out patient, the mean is over the other
-groups; a yes/no kind then loses both groups of the finding.
+The scores are those of :mod:`chexqa.eval.tables.model_pairs`.
 """
 
 from __future__ import annotations
@@ -27,8 +24,8 @@ _NOTHING = 1e-9
 def cells_of(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows that count in scores, with two new columns.
 
-    ``_score`` is the name of the score that the row counts in, and ``_part`` the kind or finding within this score.
-    Grid rows are not corrected for chance.
+    - ``_score``: the name of the score, such as a level.
+    - ``_part``: the kind of question or the finding within the score.
     """
     level = rows.filter(pl.col("level").is_not_null() & pl.col("scored") & (pl.col("finding") != NOT_COMPARED))
     level = level.with_columns(
@@ -36,6 +33,7 @@ def cells_of(rows: pl.DataFrame) -> pl.DataFrame:
         pl.when(pl.col(YES).is_null()).then(pl.lit("")).otherwise(pl.col("finding")).alias("finding"),
     )  # fmt: skip
     grid = rows.filter(pl.col("kind") == GRID_CELL).with_columns(
+        # A grid score is not corrected for chance.
         pl.lit(GRID).alias("_score"), pl.col("finding").alias("_part"), pl.lit(0.0).alias(CHANCE),
         pl.lit("").alias("finding"),
     )  # fmt: skip
@@ -43,12 +41,10 @@ def cells_of(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def without_each(rows: pl.DataFrame, patients: int) -> dict[str, Floats]:
-    """Return the values ``(1 + patients,)`` of each score, keyed by score.
+    """Return an array ``(1 + patients,)`` for each score, keyed by the score's name.
 
-    The first value is over all rows; each further value leaves out one patient.
-
-    ``rows`` is the result of :func:`cells_of` for one model. A score without rows is left out. NaN means that the score
-    cannot be computed.
+    Its first value is the score over all rows; each further value leaves out one patient. It is NaN if the score cannot
+    be computed. ``rows`` is the result of :func:`cells_of` for one model. A score without rows is left out.
     """
     summed = rows.group_by([*CELL, "cluster"], maintain_order=True).agg(pl.col(RIGHT, CHANCE, WEIGHT).sum())
     strata: dict[str, dict[str, dict[str, dict[bool | None, Floats]]]] = {}
@@ -63,9 +59,7 @@ def without_each(rows: pl.DataFrame, patients: int) -> dict[str, Floats]:
 
 
 def _corrected(cell: pl.DataFrame, patients: int) -> Floats:
-    """Return a cell's accuracy corrected for chance, for all patients and with each left out; NaN if no item is
-    left.
-    """
+    """Return the accuracy corrected for chance, over all patients and with each left out; NaN without items."""
     place = cell["cluster"].to_numpy()
     left = []
     for name in (RIGHT, CHANCE, WEIGHT):
@@ -79,7 +73,8 @@ def _corrected(cell: pl.DataFrame, patients: int) -> Floats:
 
 
 def _part(findings: Mapping[str, Mapping[bool | None, Floats]]) -> Floats:
-    """Return the mean over findings; for a yes/no kind, a finding counts only with items of both keys (yes and no)."""
+    """Return the mean over findings; NaN if no finding counts."""
+    # A finding of a yes/no kind counts only if items of both keys (yes and no) are left.
     kept = [np.mean(list(keys.values()), axis=0) for keys in findings.values() if None in keys or len(keys) == 2]
     return _mean(kept) if kept else np.full(len(next(iter(next(iter(findings.values())).values()))), np.nan)
 

@@ -1,17 +1,7 @@
 """Second-reader score: how often a benchmark's items agree with another reader's masks, kind by kind.
 
-The score is not an upper bound for models, because the items' edits, distractors and regions were chosen with the
-benchmark's masks. Items are therefore also made from the other reader's masks, and the benchmark's masks then give the
-answers. The answer that follows from a mask depends on the kind of question:
-
-- Points: depending on the question, the points inside the shown outline that lie outside the mask, or the points
-  outside the outline that lie in the mask.
-- The four pictures: the picture with the highest IoU. A lead of less than 1 % is a tie and is left out.
-- Contour evaluation: yes if the outline shown has a major error (:func:`is_major`).
-- Attributes: the option that the recipe's rules give.
-- Grid: the cell that the mask covers most.
-- Detection: yes for a mask, no for an empty one. Detection counts only if at least one of the two readers calls a
-  finding absent in some case.
+The second reader's masks answer the benchmark's items. Items are also made from the second reader's masks, and the
+benchmark's masks answer these. docs/readers.md says how a mask answers each kind of question.
 """
 
 from __future__ import annotations
@@ -50,10 +40,9 @@ Verdicts = dict[str, bool | None]
 
 @dataclass(frozen=True, eq=False)
 class SecondMask:
-    """The second reader's mask or box as run lengths at the working size; empty if the reader calls the finding absent.
+    """The second reader's mask or box as run lengths at the working size; empty if the finding is absent."""
 
-    Run lengths are used because thousands of masks as arrays would take gigabytes.
-    """
+    # Thousands of masks as arrays would take gigabytes.
 
     runs: Record
     is_box: bool = False
@@ -76,12 +65,13 @@ class SecondMask:
 def read_second_masks(
     folder: FilePath, benchmark: Benchmark, image_root: FilePath | None = None
 ) -> dict[str, SecondMask]:
-    """Return the second masks, keyed by the benchmark's case ids.
+    """Return the second reader's masks, keyed by the benchmark's case ids.
 
     ``folder`` is a manifest, a folder with ``cases.jsonl``, or a folder of PNG files named after the source's case ids
-    (``a/b.png`` for the case ``a/b``). Cases that are not in the benchmark are ignored. Raises ``InputError`` if no
-    case is in the benchmark, for a mask of another radiograph or size, and for a mask redrawn in a review, because its
-    reader saw the first mask.
+    (``a/b.png`` for the case ``a/b``). Masks of cases outside the benchmark are ignored.
+
+    Raises ``InputError`` if no mask is left, for a mask of another radiograph or size, and for a mask redrawn in a
+    review.
     """
     _, cases = benchmark.key("--second-masks")
     wanted = {case.source_case_id: case for case in cases.values()}
@@ -154,13 +144,11 @@ class Subject:
 
 
 class Verdict(NamedTuple):
-    """Result for one item that was made from one mask and answered from another mask of the same finding.
+    """Result for one item that was made from one reader's mask and answered from the other reader's mask.
 
-    - ``back``: False if the item is the benchmark's and the answer comes from the second reader's mask. True if the
-      item was made from the second reader's mask and the answer comes from the benchmark's mask.
-    - ``right``: True if the answer is right; None for a tie, in which two of the four pictures that the item offers fit
-      the answering mask about equally well.
-    - ``own``: the benchmark's own key for this kind and case.
+    - ``back``: True if the item was made from the second reader's mask; False for an item of the benchmark.
+    - ``right``: True if the answer is right; None for a tie, in which two of four pictures fit about equally well.
+    - ``own``: the benchmark's key for this kind and case.
     """
 
     kind: str
@@ -173,10 +161,9 @@ class Verdict(NamedTuple):
 def second_reader_verdicts(
     benchmark: Benchmark, second: Mapping[str, SecondMask], recipes: Iterable[Recipe]
 ) -> list[Verdict]:
-    """Return the verdicts on all items of the cases with a second mask, kind by kind.
+    """Return the verdicts on all items of the cases with a second mask, sorted by kind.
 
-    Raises ``InputError`` if the recipes are not those of the benchmark, or if the benchmark's contour items cannot be
-    made again.
+    Raises ``InputError`` if the recipes are not the benchmark's, or if its contour items cannot be made again.
     """
     answers, cases = benchmark.key("--second-masks")
     perception, grid = _of_benchmark(benchmark, recipes)
@@ -196,6 +183,7 @@ def second_reader_verdicts(
         mask = np.zeros_like(drawn) if runs is None else from_rle(runs, case_id)
         forth: Verdicts = {}
         back: Verdicts = {}
+        # Detection counts only if one of the readers calls a finding absent in some case.
         if says_absent:
             stage_1 = [kind for kind in own if KINDS[kind].stage == 1]
             forth = dict.fromkeys(stage_1, bool(drawn.any()) == bool(mask.any()))
@@ -234,7 +222,7 @@ def _subject(key: CaseKey, finding: str, shape: tuple[int, ...]) -> Subject:
 
 @dataclass(frozen=True)
 class _Maker:
-    """Maker of a case's items from one of two masks, by the benchmark's recipes; the other mask answers the items."""
+    """Maker of a case's items from one of two masks; the other mask answers the items."""
 
     perception: PerceptionRecipe | None
     grid: GridRecipe | None
@@ -244,15 +232,14 @@ class _Maker:
         self, case: Subject, key_mask: Mask, answering: Mask, has_boxes: bool, own: Mapping[str, Answer],
         of_benchmark: bool,
     ) -> Verdicts:  # fmt: skip
-        """Make items from ``key_mask``, answer them from the mask ``answering``, and return which answers are right.
+        """Make items from ``key_mask``, answer them from ``answering``, and return which answers are right.
 
-        The result has True (right), False (wrong) or None (a tie) for each kind of question. In a tie, two of the four
-        pictures that an item offers fit ``answering`` about equally well.
+        The result has True, False or None (a tie) for each kind of question.
 
         - ``has_boxes``: True if the second reader gave boxes; then only the item on the grid is made.
-        - ``own``: the benchmark's keys of the case, keyed by kind. Kinds without a key are left out of the result.
-        - ``of_benchmark``: True if ``key_mask`` is the benchmark's mask. The items are then the benchmark's own;
-          ``InputError`` is raised if they cannot be made again.
+        - ``own``: the benchmark's keys of the case, keyed by kind. Kinds without a key are left out.
+        - ``of_benchmark``: True if ``key_mask`` is the benchmark's mask. ``InputError`` is raised if the benchmark's
+          own items cannot be made again.
         """
         found: Verdicts = {}
         if self.grid is not None and GRID_CELL in own:
@@ -323,11 +310,10 @@ def _by_pictures(plan: ContourPlan, key_mask: Mask, other: Mask) -> bool | None:
 
 
 def is_major(shown: Mask, truth: Mask, recipe: PerceptionRecipe) -> bool:
-    """Return True if an outline has a major error: a large connected area in which ``shown`` and ``truth`` differ.
-
-    The area must be at least as large as the recipe's smallest error, which is a share of the lesion's area. Rims
-    thinner than half the recipe's smallest depth are removed first.
+    """Return True if ``shown`` and ``truth`` differ in a large connected area, which makes an error of an outline
+    major.
     """
+    # The area is at least as large as the recipe's smallest error. Thin rims are removed first.
     least = recipe.deformation.min_share * np.count_nonzero(truth)
     kernel = disc(max(1.0, recipe.deformation.min_depth * max(shown.shape) / 4))
     for part in (shown & ~truth, truth & ~shown):
@@ -341,7 +327,7 @@ def is_major(shown: Mask, truth: Mask, recipe: PerceptionRecipe) -> bool:
 def _attributes(
     key_mask: Mask, other: Mask, lungs: Lungs, recipe: PerceptionRecipe, rng: np.random.Generator
 ) -> Verdicts:  # fmt: skip
-    """Return, for each kind, True if the other mask, measured by the same rules, makes the same options right."""
+    """Return, for each kind, True if both masks make the same options right."""
     drawn = draw_attributes(key_mask, lungs, recipe.attributes, rng)
     if isinstance(drawn, str):
         return {}

@@ -1,9 +1,7 @@
 """Analysis of variance of Obuchowski and Rockette for random readers of random cases, with a single treatment.
 
-Each reader has one value, such as a model's score minus the reader's score on the same cases. The variance of the mean
-is (MS + J Cov2) / J. Here MS is the mean square of the readers, J is the number of readers, and Cov2 is the mean
-covariance of two readers over cases, at least zero. The degrees of freedom are those of Hillis (2007, Stat. Med. 26,
-596): (J - 1) ((MS + J Cov2) / MS)^2.
+Each reader has one value, such as a model's score minus the reader's score on the same cases. The degrees of freedom
+are those of Hillis (2007, Stat. Med. 26, 596).
 """
 
 from __future__ import annotations
@@ -22,8 +20,8 @@ Floats = npt.NDArray[np.floating]
 class Analysis(NamedTuple):
     """Mean of the readers' values, with standard error, degrees of freedom, 95 % interval and two-sided p.
 
-    If the values vary neither between readers nor between patients, all fields but ``mean`` are NaN. If several studies
-    are analysed at once, each field is an array with one entry for each study.
+    All fields but ``mean`` are NaN if the values vary neither between readers nor between patients. For several
+    studies, each field is an array with an entry per study.
     """
 
     mean: Floats
@@ -37,7 +35,7 @@ class Analysis(NamedTuple):
 def analyse(values: Floats, covariance: Floats) -> Analysis:
     """Return the mean of the values ``(…, J)`` of J readers (at least 2), with its interval and p.
 
-    ``covariance`` ``(…, J, J)`` is the covariance of the values over cases.
+    ``covariance`` ``(…, J, J)`` is the covariance of the values over cases (:func:`jackknife_covariance`).
     """
     readers = values.shape[-1]
     every = covariance.sum(axis=(-2, -1)) - np.trace(covariance, axis1=-2, axis2=-1)
@@ -47,13 +45,16 @@ def analyse(values: Floats, covariance: Floats) -> Analysis:
 def of_sums(mean: Floats | float, mean_square: Floats | float, cov2: Floats | float, readers: int) -> Analysis:
     """Analyse the mean of the readers' values.
 
-    ``mean_square`` is the mean square of the readers, and ``cov2`` the mean covariance of two readers.
+    - ``mean_square``: the variance of the values between readers.
+    - ``cov2``: the mean covariance of two readers.
+    - ``readers``: the number of readers.
 
     >>> found = of_sums(0.8222222, 0.009135802, 0.001646465, 5)  # MRMCaov's VanDyke example, sensitivity
     >>> round(float(found.standard_error), 5), round(float(found.df), 3)
     (0.05894, 14.457)
     """
     mean, square = np.asarray(mean, np.float64), np.asarray(mean_square, np.float64)
+    # Standard error: sqrt((MS + J Cov2) / J). Degrees of freedom: (J - 1) ((MS + J Cov2) / MS)^2.
     both = square + readers * np.maximum(np.asarray(cov2, np.float64), 0)
     error = np.sqrt(both / readers)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -67,12 +68,10 @@ def of_sums(mean: Floats | float, mean_square: Floats | float, cov2: Floats | fl
 
 
 def jackknife_covariance(without: Floats) -> Floats:
-    """Return the covariance of readers ``(…, J, J)`` over P patients, from jackknife values ``without (…, J, P)``.
-
-    Each value leaves out one patient. If a reader did not read this patient, the reader's value does not change, so the
-    patient adds nothing to the covariance.
+    """Return the covariance ``(…, J, J)`` of J readers from their values ``(…, J, P)``, each without one of P patients.
     """
     patients = without.shape[-1]
+    # Leaving out a patient whom a reader did not read changes nothing, so the patient adds nothing.
     centred = without - without.mean(axis=-1, keepdims=True)
     found: Floats = (patients - 1) / patients * centred @ np.swapaxes(centred, -1, -2)
     return found

@@ -1,11 +1,8 @@
 """Accuracy as expert reviewers judge it, estimated from a reviewed sample by prediction-powered inference.
 
-For every item, the key shows whether a model is right; this is the prediction. For the reviewed items only, the
-reviewers' answers also show whether the model is right. Let k be 1 if the model is right by the key and r be 1 if it is
-right by the reviewers; otherwise they are 0. The estimate for a kind of question is the mean of F * k over all items
-plus the weighted mean of r - F * k over the reviewed items. The factor F is chosen so that the variance is nearly the
-smallest possible (Angelopoulos et al. 2023, "Prediction-powered inference" and "PPI++"). The weight of a reviewed item
-is 1 / (the probability with which it was drawn). A level is the mean of its kinds. Variances are over patients.
+The key grades the answers to all items; the reviewers' answers grade those to the reviewed items. The estimate combines
+both (Angelopoulos et al. 2023, "Prediction-powered inference" and "PPI++"); docs/readers.md has the formula. A level is
+the mean of its kinds. Variances are over patients.
 """
 
 from __future__ import annotations
@@ -42,9 +39,8 @@ class Answers(NamedTuple):
 
     - ``kind``: index of the item's kind, from 0.
     - ``patient``: index of the item's cluster.
-    - ``keyed``: credit (0 to 1) of the model's answer, graded by the key.
-    - ``reviewed``: credit of the model's answer, graded by the reviewers' answer; NaN for an item that was not
-      reviewed.
+    - ``keyed``: credit (0 to 1) of the answer by the key.
+    - ``reviewed``: credit of the answer by the reviewers; NaN for an item that was not reviewed.
     - ``probability``: probability that the item is reviewed.
     """
 
@@ -56,10 +52,9 @@ class Answers(NamedTuple):
 
 
 class Powered(NamedTuple):
-    """An estimate of the accuracy that a model would have if the reviewers' answers were the key, with a 95 % interval.
+    """Accuracy of a model by the reviewers' answers, estimated, with a 95 % interval from ``low`` to ``high``.
 
-    ``low`` and ``high`` are the ends of the interval. ``factor`` is F in the formula of this module: how much the
-    model's accuracy by the key counts in the estimate.
+    ``factor`` (0 to 1) is the weight of the accuracy by the key in the estimate.
     """
 
     value: float
@@ -69,14 +64,15 @@ class Powered(NamedTuple):
 
 
 def corrected(answers: Answers, weights: Floats) -> Powered:
-    """Estimate the accuracy that a model would have if the reviewers' answers were the key.
+    """Estimate the accuracy of a model by the reviewers' answers, as a weighted mean over kinds.
 
-    The accuracy is a weighted mean over kinds. ``weights`` has the weight of each kind; the weights sum to 1. The mean
-    is NaN if a kind has no reviewed item. There is no interval if too few patients were reviewed.
+    ``weights`` has each kind's weight; their sum is 1. All numbers are NaN if a kind has no reviewed item. Only the
+    interval is NaN if too few patients were reviewed.
     """
     kinds, reviewed = np.arange(len(weights)), ~np.isnan(answers.reviewed)
     if any(not reviewed[answers.kind == kind].any() for kind in kinds):
         return Powered(np.nan, np.nan, np.nan, np.nan)
+    # A reviewed item stands for 1 / probability items.
     drawn = np.where(reviewed, 1 / answers.probability, 0.0)
     truth = _mean(answers, np.nan_to_num(answers.reviewed), drawn, weights)
     whole = _mean(answers, answers.keyed, np.ones(len(drawn)), weights)
@@ -104,7 +100,11 @@ class _Mean(NamedTuple):
 
 
 def _mean(answers: Answers, values: Floats, weight: Floats, kinds: Floats) -> _Mean:
-    """Return the mean of the kinds' means; ``kinds`` has the kinds' weights, and ``weight`` the items' weights."""
+    """Return the mean over kinds of a weighted mean over items.
+
+    - ``kinds``: the kinds' weights.
+    - ``weight``: the items' weights.
+    """
     whole = np.bincount(answers.kind, weight, len(kinds))
     means = np.bincount(answers.kind, weight * values, len(kinds)) / whole
     parts = kinds[answers.kind] * weight * (values - means[answers.kind]) / whole[answers.kind]
@@ -112,11 +112,15 @@ def _mean(answers: Answers, values: Floats, weight: Floats, kinds: Floats) -> _M
 
 
 def powered(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each model, protocol and level; the last row of a model is the mean of its levels.
+    """Return a row for each model, protocol and level; a model's last row is the mean of its levels.
 
-    Columns: ``items, reviewed, against_key`` (reviewed items whose settled answer is not the key), ``unsettled``
-    (reviewed items without a settled answer), ``keyed`` (accuracy by the key), ``powered`` (accuracy by the reviewers)
-    and ``factor`` (as in :class:`Powered`). The table is empty if there is no reviewed sample.
+    - ``items, reviewed``: the numbers of items and of reviewed items.
+    - ``against_key``: the number of reviewed items with a settled answer that is not the key.
+    - ``unsettled``: the number of reviewed items without a settled answer.
+    - ``keyed``, ``powered``: the accuracy by the key, and by the reviewers with its interval.
+    - ``factor``: as in :class:`Powered`.
+
+    The table is empty if there is no reviewed sample.
     """
     sample = study.graded.reviewed
     if sample is None:

@@ -1,7 +1,6 @@
 """Comparison of models with a random sample of human readers; the results also apply to other readers and patients.
 
-Each reader is compared with a model on the reader's own cases. The mean difference has an interval with three readers
-or more, and a test with five or more. The majority vote of the readers does not count as a reader.
+Each reader is compared with a model on the reader's own cases.
 """
 
 from __future__ import annotations
@@ -35,10 +34,11 @@ Floats = npt.NDArray[np.floating]
 def random_readers(study: ScoredSample) -> pl.DataFrame:
     """Return a row for each protocol, score and model.
 
-    Columns: ``protocol, score, model, readers, patients, difference`` (the model minus the mean of the readers) with
-    its interval, ``df, p, p_holm, differ``. A row needs three readers, :data:`LEAST_CLUSTERS` patients and a model
-    without unfinished items. A test needs five readers. Holm's method corrects one family of tests: those of all models
-    except baselines, on all levels and on the mean of the levels.
+    - ``readers, patients``: their numbers; a row needs three readers and :data:`LEAST_CLUSTERS` patients.
+    - ``difference``: the model's score minus the mean of the readers, with its interval and ``df``.
+    - ``p``: of the test, for five readers or more; ``p_holm``: corrected; ``differ``: True if ``p_holm`` is small.
+
+    Models with unfinished items are left out.
     """
     known = study.completeness.filter((pl.col("unfinished") == 0) & pl.col("known"))
     rows: list[dict[str, Any]] = []
@@ -75,7 +75,7 @@ def _of_protocol(study: ScoredSample, protocol: str, readers: list[str], models:
 
 
 def _values(study: ScoredSample, rows: pl.DataFrame, items: pl.DataFrame) -> dict[str, Floats]:
-    """Return a model's scores on the given items, over all patients and with each patient of the study left out."""
+    """Return a model's scores on the given items, over all patients and with each patient left out."""
     kept = rows.join(items, on="item_id", how="semi", maintain_order="left")
     return jackknife.without_each(jackknife.cells_of(kept), study.sample.size)
 
@@ -94,9 +94,8 @@ def _row(gaps: Sequence[Floats], read: npt.NDArray[np.intp]) -> dict[str, Any]:
 
 
 def _corrected(table: pl.DataFrame) -> pl.DataFrame:
-    """Return the table with p-values that are corrected by Holm's method over all models, levels and the mean of
-    levels.
-    """
+    """Return the table with Holm's correction."""
+    # One family: all models except baselines, on all levels and on the mean of the levels.
     inside = table["p"].is_not_null() & (table["score"] != GRID) & ~table["model"].str.starts_with("baseline/")
     adjusted = np.full(table.height, np.nan)
     adjusted[inside.to_numpy()] = holm(table["p"].to_numpy()[inside.to_numpy()])

@@ -1,8 +1,7 @@
-"""Reviewed sample: items that reviewers answered blind (without the key), with their answers and sampling
-probabilities.
+"""Reviewed sample: items that reviewers answered before they saw the key, with answers and sampling probabilities.
 
-The proposal is the answer in the benchmark's key. Only answers given before the proposal was shown count. If the
-readers of an item disagree, the answer of a blind adjudicator counts. An item without a settled answer keeps its key.
+If the readers of an item disagree, the answer of a blind adjudicator counts. An item without a settled answer keeps its
+key.
 """
 
 from __future__ import annotations
@@ -29,11 +28,12 @@ COLUMNS: dict[str, Any] = {
 
 
 def load(folder: Path, benchmark: Benchmark) -> pl.DataFrame:
-    """Return a row with the columns :data:`COLUMNS` for each item that reviewers answered before they saw the proposal.
+    """Return a row with the columns :data:`COLUMNS` for each item that reviewers answered before they saw the key.
 
-    ``folder`` holds ``review.json`` and ``verdicts.jsonl``. The column ``reviewed`` has the answer that the reviewers
-    settled on. Raise ``InputError`` for a review of another benchmark, items that are not a random sample, too few
-    items, or too many items without a settled answer.
+    ``folder`` holds ``review.json`` and ``verdicts.jsonl``. ``reviewed`` is the settled answer, otherwise the key.
+
+    Raise ``InputError`` for a review of another benchmark, items that are not a random sample, too few items, or too
+    many items without a settled answer.
     """
     batch = load_batch(folder)
     if batch.hash != benchmark.hash:
@@ -81,18 +81,17 @@ def _check(table: pl.DataFrame, batch: Batch) -> None:
 
 
 def _blind_adjudications(batch: Batch) -> frozenset[str]:
-    """Return the names of the batch's adjudication sheets on which nothing marks the key among the proposed answers."""
+    """Return the names of the batch's adjudication sheets that do not mark the key."""
     return frozenset(
         sheet.name for sheet in batch.sheets.values() if sheet.kind == "adjudication" and sheet.key_unmarked
     )
 
 
 def _settled(item: Item, given: Sequence[Verdict], unmarked: Iterable[str]) -> tuple[int, ...] | None:
-    """Return the answer that all readers gave; if they differ, the answer of a blind adjudication; None if there is
-    neither.
-    """
+    """Return the answer of all readers, or else of a blind adjudication; None if there is neither."""
     newest = {verdict.reviewer: verdict.answer for verdict in sorted(given, key=lambda one: one.imported)
               if verdict.asks_answer and verdict.is_judged}  # fmt: skip
+    # The adjudication decides only if the readers differ.
     answers = set(newest.values())
     if len(answers) == 1 and None not in answers:
         return next(iter(answers))

@@ -1,8 +1,4 @@
-"""Agreement of a benchmark's key with the masks of a second reader, for each kind of question, with intervals.
-
-``chexqa.eval.readers.mask_verdicts`` answers the benchmark's items from the second reader's masks. It also makes
-items from the second reader's masks and answers them from the benchmark's masks.
-"""
+"""Agreement of a benchmark's key with the masks of a second reader, for each kind of question, with intervals."""
 
 from __future__ import annotations
 
@@ -29,9 +25,10 @@ def load(folder: Path, benchmark: Benchmark, recipes: Sequence[str] = (), image_
          ) -> pl.DataFrame:  # fmt: skip
     """Return a row with the columns :data:`COLUMNS` for each verdict of :mod:`chexqa.eval.readers.mask_verdicts`.
 
-    ``folder`` has the second reader's masks. ``recipes`` are names or files of the benchmark's recipes; they are needed
-    if the recipes are not chexqa's own. Raises ``InputError`` for masks that do not come from another reader (see
-    ``read_second_masks``).
+    - ``folder``: the second reader's masks.
+    - ``recipes``: names or files of the benchmark's recipes, needed if they are not chexqa's own.
+
+    Raises ``InputError`` for masks that do not come from another reader.
     """
     # These modules load slowly, and few reports have a second reader.
     from chexqa.eval.readers.mask_verdicts import read_second_masks, second_reader_verdicts
@@ -50,16 +47,15 @@ def load(folder: Path, benchmark: Benchmark, recipes: Sequence[str] = (), image_
 def second_reader(verdicts: pl.DataFrame | None) -> pl.DataFrame:
     """Return a row for each kind of question: how often both readers' masks give the same answer.
 
-    The table is empty without a second reader.
-
-    - ``kind, items`` (number of the benchmark's items), ``patients, chance``
-    - ``oracle``: the share of the benchmark's items that can be answered right (a grid in which no cell is a hit has no
-      right answer).
-    - ``by_second``: the share of the benchmark's items to which the second mask gives the answer of the key.
+    - ``items``, ``patients``, ``chance``: the numbers of the benchmark's items and of patients, and chance.
+    - ``oracle``: the share of these items that have a right answer.
+    - ``by_second``: the share of these items to which the second mask gives the key's answer.
     - ``items_back``: the number of items made from the second mask.
-    - ``by_first``: the share of these items to which the first mask gives the answer of their key.
+    - ``by_first``: the share of items made from the second mask to which the first mask gives the key's answer.
     - ``second_reader``: the mean of ``by_second`` and ``by_first``.
     - ``ties``: the number of answers left out, because two pictures fit the mask about equally well.
+
+    The table is empty without a second reader.
     """
     if verdicts is None or not verdicts.height:
         return pl.DataFrame(schema=_TABLE)
