@@ -1,4 +1,4 @@
-"""Localization answers: a place is a point, boxes or outlines on a radiograph. It is scored against the right place.
+"""Localization answers: points, boxes or outlines on a radiograph, scored against the right place.
 
 - ``coordinate_systems``: units and orders of coordinates.
 - ``target``: the right place; ``score``: a place compared with it; ``run_scores``: all places of runs.

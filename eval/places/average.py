@@ -1,7 +1,4 @@
-"""Average map of a finding: how often its masks cover each cell of a grid over the picture, in other patients.
-
-The cell with the highest value is the best guess of someone who knows the finding but does not see the picture.
-"""
+"""Average map of a finding: how often its masks cover each cell of a grid over the picture, in other patients."""
 
 from __future__ import annotations
 
@@ -64,12 +61,12 @@ class AverageMaps:
 
 
 def place_on(average: Map, form: str, size: Size) -> tuple[Shape, ...]:
-    """Return the best place on an average map, as an answer of ``form``, in pixels of a picture of ``size`` (width,
-    height).
+    """Return the best guess from an average map, as an answer of ``form``, in pixels of a picture of ``size``.
 
-    A point is the middle of the highest cell. Boxes and outlines enclose the cells with at least half of the highest
-    value. The form ``width`` is a horizontal line, here through the middle of the box around these cells.
+    ``size`` is width and height.
     """
+    # A point is the middle of the highest cell of the map. Boxes and outlines enclose the cells with at least half of
+    # the highest value. A width is a horizontal line through the middle of the box around these cells.
     scale = np.array(size) / CELLS
     row, column = np.unravel_index(int(average.argmax()), average.shape)
     if form == "point":

@@ -11,11 +11,10 @@ from chexqa.eval.places.coordinate_systems import BOXES, Shape, Size
 
 
 def common_place(form: str, places: Sequence[Sequence[Shape]], size: Size) -> tuple[Shape, ...] | None:
-    """Return the consensus of the readers' places, in pixels of a picture of ``size``.
+    """Return the consensus of the readers' places, in pixels of a picture of ``size``; None if there is none.
 
-    If each reader gives one point, one box or one width (its two ends, from left to right), each coordinate is the
-    median of the readers' coordinates. If ``form`` allows several boxes or asks for outlines, the result is the areas
-    that more than half of the places cover. It is None if there is no place or no such area.
+    - For one point, box or width (two ends): the median of each coordinate.
+    - For several boxes or outlines: the areas that more than half of the readers marked.
 
     >>> common_place("point", [[(10.0, 20.0)], [(30.0, 20.0)], [(11.0, 90.0)]], (100, 100))
     ((11.0, 20.0),)

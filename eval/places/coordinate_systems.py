@@ -63,7 +63,7 @@ class Frame:
         return 1.0 if most is None else side / most
 
     def digits(self, size: Size) -> int:
-        """Return the number of decimals that give a precision of a tenth of a pixel in a picture of this size."""
+        """Return the number of decimals that give a precision of a tenth of a pixel in a picture of ``size``."""
         return next(digits for digits in range(8) if self._scale(max(size)) * 10.0**-digits <= 0.1)
 
 
@@ -74,7 +74,7 @@ FRAMES: dict[str, Frame] = {frame.name: frame for frame in (Frame(*pair) for pai
 def named(name: str | None, where: str) -> Frame:
     """Return the frame with this name; None means pixels.
 
-    Raise ``InputError`` for an unknown name; its message begins with ``where``.
+    Raise ``InputError`` for an unknown name; the message begins with ``where``.
 
     >>> named("thousand-yxyx", "an example").order
     'yxyx'

@@ -1,8 +1,7 @@
 """Drawings of places over a radiograph: the key in red, and each answer's place in its own colour, with a letter.
 
-A drawing is a list of strokes (:class:`Stroke`). :func:`painted` paints strokes on a picture. A page draws the same
-strokes as SVG from :meth:`Stroke.to_record`. The letter and the colour belong to a model or reader (:func:`answerers`),
-so they are the same on all pictures.
+A drawing is a list of strokes (:class:`Stroke`). :func:`painted` paints strokes on a picture; pages draw them as SVG. A
+model or reader has the same letter and colour on all pictures (:func:`answerers`).
 """
 
 from __future__ import annotations
@@ -83,10 +82,7 @@ def answerer(number: int, name: str) -> Answerer:
 
 
 def answerers(runs: Iterable[Run]) -> dict[tuple[str, str], Answerer]:
-    """Return the letter, colour and name of each model or reader, keyed by its name and its run's protocol.
-
-    If the runs have several protocols, names in legends end with the protocol.
-    """
+    """Return the letter, colour and name of each model or reader, keyed by its name and its run's protocol."""
     rows = list(dict.fromkeys((model, str(run.about["protocol"])) for run in runs for model in run.models))
     several = len({protocol for _, protocol in rows}) > 1
     return {
@@ -96,9 +92,7 @@ def answerers(runs: Iterable[Run]) -> dict[tuple[str, str], Answerer]:
 
 
 def turns_by_item(runs: Sequence[Run]) -> dict[str, list[tuple[Answerer, Turn]]]:
-    """Return the first answer of each model and reader, keyed by item id and sorted by the letters that mark the
-    answers.
-    """
+    """Return the first answer of each model and reader, keyed by item id and sorted by their letters."""
     found: dict[str, dict[tuple[str, str], Turn]] = {}
     for run in runs:
         for turn in run.counted_turns:
@@ -109,10 +103,7 @@ def turns_by_item(runs: Sequence[Run]) -> dict[str, list[tuple[Answerer, Turn]]]
 
 
 def legend_text(who: Answerer, turn: Turn) -> str:
-    """Return the name of a model or reader for a legend.
-
-    If ``turn`` has no place to draw, the text ends with "nowhere" (if this was the answer) or with the turn's state.
-    """
+    """Return the name of a model or reader for a legend, with "nowhere" or a turn's state if it gave no place."""
     return who.name if turn.place else f"{who.name}: {'nowhere' if turn.place == () else turn.state}"
 
 
@@ -121,9 +112,10 @@ def strokes(
 ) -> list[Stroke]:
     """Return the strokes of a drawing: the key's place first, then the place of each answer.
 
-    ``size`` is the picture's width and height. If the finding is absent, ``target`` is None or has an empty mask. An
-    answer without a place has no stroke. Each place has a label: ``key``, or the letter of who answered. Labels do not
-    cover each other if there is room.
+    - ``size``: the picture's width and height.
+    - ``target``: the right place; None or an empty mask if the finding is absent.
+
+    Each place is labelled ``key``, or with the letter of who answered. An answer without a place has no stroke.
     """
     letters = _Letters(size)
     drawn = []
@@ -139,10 +131,7 @@ def strokes(
 
 
 def _key_lines(form: str, target: Target) -> list[Shape]:
-    """Return the key's lines: the outlines of the mask, and its boxes if boxes are asked for.
-
-    If the heart's width is asked for, the lines are only two verticals at its ends.
-    """
+    """Return the key's lines: the outlines of the mask, its boxes, or two verticals at the heart's ends."""
     if form == "width":
         height = float(target.mask.shape[0])
         return [(x, 0.0, x, height) for x in target.heart or ()]
@@ -188,10 +177,7 @@ def _around(lines: Sequence[Shape]) -> Box:
 
 
 def _corners(box: Box) -> list[tuple[float, float, int, int]]:
-    """Return the places for a letter, two for each corner of a box.
-
-    A place is x and y of the corner, and the signs (-1 or 1) of the direction in which the letter lies.
-    """
+    """Return the places for a letter, two for each corner of a box: x, y, and the direction in x and y (-1 or 1)."""
     x0, y0, x1, y1 = box
     return [(x0, y0, 1, -1), (x1, y0, -1, -1), (x0, y1, 1, 1), (x1, y1, -1, 1), (x0, y0, 1, 1), (x1, y1, -1, -1),
             (x1, y0, 1, 1), (x0, y1, -1, -1)]  # fmt: skip
@@ -242,10 +228,7 @@ def painted(picture: Picture, drawn: Sequence[Stroke]) -> Picture:
 
 
 def with_legend(picture: Picture, entries: Sequence[tuple[RGB, str]]) -> Picture:
-    """Return an RGB picture with a legend below it: for each entry, a coloured patch and then the text.
-
-    A text wider than the picture is cut off.
-    """
+    """Return an RGB picture with a legend below it: for each entry, a coloured patch and the text."""
     side, width = max(picture.shape), picture.shape[1]
     font, high = ImageFont.load_default(LETTER * side), round(1.35 * LETTER * side)
     strip = Image.new("RGB", (width, high * len(entries)), "white")

@@ -1,9 +1,7 @@
 """Test markers at known places; they show whether a model uses the coordinate system (frame) declared for it.
 
-A test marker is an asymmetric white mark on a plain picture that is not square. The model is asked for the places of
-:data:`COUNT` markers. A marker is found if the answer's distance from it is at most :data:`NEAR` times the picture's
-longer side. The frame is proved if at least :data:`ENOUGH` markers are found when answers are read in the declared
-frame, and fewer in every other frame.
+A test marker is a white L on a plain picture. The model is asked for the places of :data:`COUNT` markers. The frame is
+proved if at least :data:`ENOUGH` markers are found in the declared frame, and fewer in every other frame.
 """
 
 from __future__ import annotations
@@ -36,16 +34,14 @@ class Mark:
 
 
 def draw(seed: int, number: int) -> Mark:
-    """Draw one test marker: an L with arms of different lengths.
-
-    It lies far from the diagonal, so that x and y cannot be confused.
-    """
+    """Draw one test marker: an L with arms of different lengths."""
     random = stream(seed, "markers", number)
     while True:
         long, short, thick = int(random.integers(90, 200)), int(random.integers(40, 80)), int(random.integers(14, 24))
         width, height = (long, short) if random.integers(2) else (short, long)
         x, y = int(random.integers(20, WIDTH - width - 20)), int(random.integers(20, HEIGHT - height - 20))
         across, down = (x + width / 2) / WIDTH, (y + height / 2) / HEIGHT
+        # Far from the diagonal, x and y cannot be confused.
         if abs(across - down) > 0.15 and max(across, down) > 0.4:
             break
     mask = np.zeros((HEIGHT, WIDTH), np.uint8)
@@ -59,9 +55,7 @@ def draw(seed: int, number: int) -> Mark:
 def is_found(form: str, shapes: Sequence[Shape], target: Target) -> bool:
     """Return True if the answered point or box (in pixels) is close enough to the test marker.
 
-    A marker is a filled L. The limit is :data:`NEAR` times the picture's longer side. A point is compared with the
-    marker's innermost pixel, near the corner of the L; x and y may each differ by at most the limit. A box is compared
-    with the marker's box; each of its four sides may differ by at most the limit.
+    Each number may be off by at most :data:`NEAR` times the picture's longer side.
     """
     if len(shapes) != 1:
         return False
@@ -74,9 +68,9 @@ def is_found(form: str, shapes: Sequence[Shape], target: Target) -> bool:
 class Proof:
     """Verdict on a model's coordinate system (frame), from its answers on the test markers of one answer form.
 
-    ``asked`` is the number of test markers, and ``found`` the number found in the declared frame. ``fitting`` names all
-    frames in which enough markers are found. ``verdict`` is ``proved``, ``ambiguous``, ``another fits``, ``not proved``
-    or ``unfinished``.
+    - ``asked``: the number of test markers; ``found``: the number found in the declared frame.
+    - ``fitting``: the names of all frames in which enough markers are found.
+    - ``verdict``: ``proved``, ``ambiguous``, ``another fits``, ``not proved`` or ``unfinished``.
     """
 
     declared: str
@@ -90,10 +84,10 @@ def proof(
     form: str, declared: Frame, replies: Sequence[tuple[str | None, Target]],
     read: Callable[[str, Frame], Sequence[Shape] | None],
 ) -> Proof:  # fmt: skip
-    """Return the verdict on a declared coordinate system. ``replies`` pairs each reply (or None) with its test marker.
+    """Return the verdict on a declared coordinate system.
 
-    ``read`` is a function that reads a reply in a given frame. It returns the shapes, or None if the reply has no
-    shapes in this frame.
+    - ``replies``: each reply (or None) with its test marker.
+    - ``read``: a function that reads a reply in a given frame; it returns the shapes, or None if there are none.
     """
     enough = ENOUGH * len(replies) / COUNT
     counts = {
@@ -115,10 +109,8 @@ def proof(
 
 
 def _different(form: str, declared: Frame) -> list[Frame]:
-    """Return the frames that differ for an answer form, the declared frame first.
-
-    For a point, ``xywh`` is the same order as ``xyxy``, because only a box has a width and a height.
-    """
+    """Return the frames that differ for an answer form, the declared frame first."""
+    # For a point, xywh is the same order as xyxy.
     frames: dict[tuple[str, bool, bool], Frame] = {}
     for frame in (declared, *FRAMES.values()):
         frames.setdefault((frame.unit, frame.order == "yxyx", form != "point" and frame.order == "xywh"), frame)

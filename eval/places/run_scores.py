@@ -19,17 +19,14 @@ PlaceScores = dict[tuple[str, Shapes], PlaceScore]
 
 
 def place_scores(benchmark: Benchmark, runs: Iterable[Run]) -> PlaceScores:
-    """Return a dictionary from the places that the runs' answers name (pairs of item id and shapes) to their scores.
-
-    Answers to items whose right answer is not a place are left out.
-    """
+    """Return the score of each place that an answer in the runs names, keyed by item id and shapes."""
     return scores_of(benchmark, ((turn.item_id, turn.place) for run in runs for turn in run.turns if turn.place))
 
 
 def scores_of(benchmark: Benchmark, answers: Iterable[tuple[str, Shapes]]) -> PlaceScores:
-    """Return a dictionary from answers to their scores; an answer is a pair of item id and shapes.
+    """Return the scores of answers, keyed by the answer: an item id and shapes.
 
-    Answers to items whose right answer is not a place are left out.
+    Answers to items that do not ask for a place are left out.
     """
     if not any(kind.form.is_place for kind in benchmark.kinds.values()):
         return {}

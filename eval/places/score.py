@@ -24,13 +24,13 @@ LOOSE = 0.1
 class PlaceScore:
     """Scores of one answered place; a score that does not apply to the answer form is None.
 
-    ``iou`` compares a box with the finding's box, and an outline with the mask.
-    ``dice`` compares an outline with the mask.
-    ``distance`` is the mean distance between the borders of outline and mask, in pixels.
-    ``precision`` is the share of the answered boxes that are matched, and ``recall`` the share of the key's boxes that
-    are matched. Boxes are matched one to one where their IoU is at least 0.3.
-    ``f1_10``, ``f1_30`` and ``f1_50`` are F1 at an IoU of 0.1, 0.3 and 0.5.
-    ``error`` is the answered cardiothoracic ratio minus the true one.
+    - ``iou``: of a box with the finding's box, or of an outline with the mask.
+    - ``dice``: of an outline with the mask.
+    - ``distance``: the mean distance between the borders of outline and mask, in pixels.
+    - ``precision``, ``recall``: the share of the answered boxes, and of the key's boxes, that are matched (IoU of at
+      least 0.3, one to one).
+    - ``f1_10``, ``f1_30``, ``f1_50``: F1 at an IoU of 0.1, 0.3 and 0.5.
+    - ``error``: the answered cardiothoracic ratio minus the true one.
     """
 
     right: bool
@@ -46,7 +46,7 @@ class PlaceScore:
 
 
 def score(form: str, shapes: Sequence[Shape], target: Target) -> PlaceScore:
-    """Return the score of a place; ``shapes`` belong to the answer form ``form`` and are in pixels of the picture."""
+    """Return the score of a place, whose shapes are in pixels of the picture."""
     if form == "point":
         return PlaceScore(right=is_hit(shapes[0], target))
     if form == "box":
@@ -80,10 +80,7 @@ def box_iou(one: Box, other: Box) -> float:
 
 
 def matches(boxes: Sequence[Box], wanted: Sequence[Box], least: float) -> int:
-    """Return the largest number of pairs of boxes that can be matched one to one with an IoU of at least ``least``.
-
-    The Hungarian method is used.
-    """
+    """Return the largest number of box pairs that can be matched one to one with an IoU of at least ``least``."""
     from scipy.optimize import linear_sum_assignment  # takes a quarter of a second, and few runs have boxes to match
 
     good = np.array([[box_iou(box, other) >= least for other in wanted] for box in boxes], float)
@@ -126,15 +123,13 @@ def _outlined(drawn: Mask, mask: Mask) -> PlaceScore:
 
 
 def surface_distance(one: Mask, other: Mask) -> float | None:
-    """Return the mean distance in pixels between the borders of two masks, measured in both directions.
-
-    Return None if one mask is empty.
-    """
+    """Return the mean distance in pixels between the borders of two masks; None if one mask is empty."""
     if not one.any() or not other.any():
         return None
     around = window(one | other)
     borders = [_border(mask[around]) for mask in (one, other)]
     far = [cv2.distanceTransform((~border).view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE) for border in borders]
+    # From each border to the other one.
     both = np.concatenate([far[1][borders[0]], far[0][borders[1]]])
     return float(both.mean())
 

@@ -1,8 +1,4 @@
-"""The right place of a finding: its mask, the box around it, boxes around its areas, and the tolerance of a hit.
-
-Areas of less than 1,000 pixels (in a picture of 1024 x 1024) get no box. Areas share one box if they are less than 2 %
-of the longer side apart. A point is a hit if it lies in the mask, or at most 1.5 % of the longer side away from it.
-"""
+"""The right place of a finding: its mask, the box around it, boxes around its areas, and the tolerance of a hit."""
 
 from __future__ import annotations
 
@@ -19,16 +15,19 @@ from chexqa.imaging.masks import components, disc, from_rle, window
 from chexqa.imaging.read import Mask
 
 Box = tuple[float, float, float, float]
+# Shares of the longer side: the largest distance of a hit from the mask; the distance below which areas share a box.
+# SMALLEST is the area below which there is no box, as a share of the square of the longer side.
 TOLERANCE, GAP, SMALLEST = 0.015, 0.02, 1000 / 1024**2
 
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """Correct place of a finding: its ``mask`` ``(H, W)``, and the lungs ``(H, W)``, which are None if they are
-    unknown.
+    """Right place of a finding.
 
-    ``heart`` has the columns of the heart's left and right end, in pixels; ``chest`` has those of the lungs. Each is
-    None if unknown.
+    - ``mask``: the mask ``(H, W)``; ``lungs``: the lungs ``(H, W)``.
+    - ``heart``: the columns of the heart's left and right end, in pixels; ``chest``: those of the lungs.
+
+    ``lungs``, ``heart`` and ``chest`` are None if unknown.
     """
 
     mask: Mask
@@ -59,10 +58,9 @@ class Target:
 
     @cached_property
     def boxes(self) -> tuple[Box, ...]:
-        """Return a box around each area of the mask that is large enough for one; if none is, a box around the largest
-        area.
+        """Return a box around each large area of the mask, by its corners in pixels, from left to right.
 
-        A box is given by its corners in pixels. The boxes are in order from left to right.
+        If no area is large, there is one box around the largest area.
         """
         joined = cv2.dilate(self.mask.view(np.uint8), disc(GAP / 2 * max(self.mask.shape))).view(bool)
         labels, count = components(joined, 8)
@@ -106,7 +104,7 @@ def box_of(mask: Mask) -> Box:
 
 
 def ends(mask: Mask | None) -> tuple[float, float] | None:
-    """Return the left and right ends of a mask's width in pixels; None if there is no mask or it is empty."""
+    """Return the left and right end of a mask in pixels; None if there is no mask or it is empty."""
     if mask is None or not mask.any():
         return None
     x0, _, x1, _ = box_of(mask)
@@ -114,9 +112,9 @@ def ends(mask: Mask | None) -> tuple[float, float] | None:
 
 
 def target_of(measures: Mapping[str, Any], where: str) -> Target | None:
-    """Return the correct place of a case, made from the masks in its key (``measures.masks``).
+    """Return the right place of a case, made from the masks in its key; None for a case without masks.
 
-    Return None for a case without masks. The mask of an absent finding is empty. Errors begin with ``where``.
+    The mask of an absent finding is empty. Errors begin with ``where``.
     """
     found = {name: from_rle(runs, where) for name, runs in measures.get("masks", {}).items()}
     if not found:
@@ -125,7 +123,7 @@ def target_of(measures: Mapping[str, Any], where: str) -> Target | None:
 
 
 def make_target(masks: Mapping[str, Mask]) -> Target:
-    """Return the target, the correct place of a finding, computed from masks.
+    """Return the right place of a finding, computed from masks.
 
     ``masks`` has the mask ``lesion`` and, if known, ``right_lung``, ``left_lung`` and ``heart``.
     """

@@ -310,9 +310,7 @@ def _by_pictures(plan: ContourPlan, key_mask: Mask, other: Mask) -> bool | None:
 
 
 def is_major(shown: Mask, truth: Mask, recipe: PerceptionRecipe) -> bool:
-    """Return True if ``shown`` and ``truth`` differ in a large connected area, which makes an error of an outline
-    major.
-    """
+    """Return True if an outline has a major error: a large connected area where ``shown`` and ``truth`` differ."""
     # The area is at least as large as the recipe's smallest error. Thin rims are removed first.
     least = recipe.deformation.min_share * np.count_nonzero(truth)
     kernel = disc(max(1.0, recipe.deformation.min_depth * max(shown.shape) / 4))

@@ -68,7 +68,9 @@ def of_sums(mean: Floats | float, mean_square: Floats | float, cov2: Floats | fl
 
 
 def jackknife_covariance(without: Floats) -> Floats:
-    """Return the covariance ``(…, J, J)`` of J readers from their values ``(…, J, P)``, each without one of P patients.
+    """Return the covariance ``(…, J, J)`` of J readers over P patients.
+
+    ``without`` ``(…, J, P)`` has each reader's value without each of the patients.
     """
     patients = without.shape[-1]
     # Leaving out a patient whom a reader did not read changes nothing, so the patient adds nothing.

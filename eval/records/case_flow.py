@@ -32,11 +32,7 @@ class Step(NamedTuple):
 
 
 def steps(graded: Graded) -> list[Step]:
-    """Return the steps: cases of the manifest, cases of the benchmark, cases asked, and each model's answers.
-
-    A benchmark lists the cases that were left out, with reasons, in ``skipped.jsonl``. If this file is withheld, only
-    the number of these cases is known.
-    """
+    """Return the steps: cases of the manifest, cases of the benchmark, cases asked, and each model's answers."""
     bench = graded.benchmark
     counts = bench.about["counts"]
     _, cases = bench.key("the flow of cases")
@@ -73,9 +69,7 @@ def steps(graded: Graded) -> list[Step]:
 
 
 def _skipped(graded: Graded) -> dict[str, str]:
-    """Return the reason for which each case was left out, keyed by the case's id in its source; empty without
-    ``skipped.jsonl``.
-    """
+    """Return the reason for which each case was left out, keyed by its id in the source; may be empty."""
     path = graded.benchmark.folder / SKIPPED
     try:
         rows = [record for _, record in read_jsonl(path, "skipped", graded.benchmark.folder)]
@@ -85,7 +79,7 @@ def _skipped(graded: Graded) -> dict[str, str]:
 
 
 def figure(graded: Graded) -> bytes:
-    """Return the flow as an SVG picture: a column of steps; beside each arrow are the cases left out at this step."""
+    """Return the flow as an SVG picture: a column of steps, with the cases left out beside each arrow."""
     found = steps(graded)
     notice = PHANTOM_NOTICE if graded.benchmark.is_phantom else None
     parts: list[str] = []

@@ -1,8 +1,7 @@
-"""Reporting checklist for studies with language models: the six points of MI-CLEAR-LLM, and what a journal's referees
-ask beyond them.
+"""Reporting checklist for studies with language models: MI-CLEAR-LLM, and what referees ask beyond it.
 
-The entries are filled from the runs and the benchmark. Facts that are in neither are listed as missing; the authors
-must add them. Sources: MI-CLEAR-LLM (Korean Journal of Radiology, 2024); STARD-AI and CLAIM for the flow of cases.
+The entries are filled from the runs and the benchmark. Facts that are in neither are listed as missing. Sources:
+MI-CLEAR-LLM (Korean Journal of Radiology, 2024); STARD-AI and CLAIM for the flow of cases.
 """
 
 from __future__ import annotations
@@ -40,9 +39,7 @@ _BRACKETS = "in brackets: values at the lower and at the upper ends of the inter
 
 
 class Entry(NamedTuple):
-    """Entry of a reporting checklist: the point to be reported, its known facts (None if no fact is known) and its
-    missing facts (None if no fact is missing).
-    """
+    """Entry of a reporting checklist: the point to report, its known facts, and its missing facts (None: no fact)."""
 
     item: str
     known: str | None
@@ -50,10 +47,7 @@ class Entry(NamedTuple):
 
 
 def mi_clear(graded: Graded) -> list[Entry]:
-    """Return the entries on the six points of the checklist MI-CLEAR-LLM, in its order.
-
-    A point may have several entries. Runs that have the same facts share an entry.
-    """
+    """Return the entries on the six points of MI-CLEAR-LLM, in its order; a point may have several entries."""
     runs = [run for run in graded.runs if not run.about.get(ELSEWHERE)]
     made: list[Entry] = []
     made += [entry for run in graded.runs for name in run.models for entry in _model(run, name)]
@@ -153,8 +147,9 @@ def _independence(graded: Graded) -> Iterator[Entry]:
 
 
 def reviewer(graded: Graded, decisions: pl.DataFrame) -> list[Entry]:
-    """Return the entries for what a journal's referees ask beyond the checklist MI-CLEAR-LLM; ``decisions`` is the
-    report's table of yes/no decisions.
+    """Return the entries on what referees ask beyond MI-CLEAR-LLM.
+
+    ``decisions`` is the report's table of yes/no decisions.
     """
     bench = graded.benchmark
     _, cases = bench.key("the checklist")
@@ -185,7 +180,7 @@ def reviewer(graded: Graded, decisions: pl.DataFrame) -> list[Entry]:
 
 
 def _reference(bench: Benchmark, cases: Mapping[str, CaseKey]) -> Entry:
-    """Return each finding's sources of masks; say for each finding if masks were drawn, from reports or predicted."""
+    """Return each finding's sources of masks: drawn, from reports or predicted."""
     finding = {item.case_id: item.finding for item in bench.items}
     masks = Counter(f"{finding[name]}: {case.measures.get('source') or 'not named'}" for name, case in cases.items()
                     if name in finding)  # fmt: skip
@@ -245,8 +240,9 @@ def _predictive(decisions: pl.DataFrame) -> Iterator[Entry]:
 
 
 def _told(pairs: Sequence[tuple[float, float]], prevalence: float) -> str:
-    """Return both predictive values at a prevalence, with the values at the lower and at the upper ends of the
-    intervals of sensitivity and specificity.
+    """Return both predictive values at a prevalence, with the values at both ends of the intervals.
+
+    ``pairs`` has sensitivity and specificity: the values, their lower ends and their upper ends.
 
     >>> _told([(0.9, 0.8), (0.8, 0.7), (0.95, 0.9)], 0.1)
     'at a prevalence of 10 %: PPV 33.3 % (22.9 to 51.4), NPV 98.6 % (96.9 to 99.4)'
@@ -268,10 +264,7 @@ def _values(sensitivity: float, specificity: float, prevalence: float) -> tuple[
 
 
 def example(graded: Graded) -> str | None:
-    """Return the text of the first run's longest conversation up to its last question, without the model's replies.
-
-    Return None if no run asked anything.
-    """
+    """Return the text of the first run's longest conversation, without the replies; None if nothing was asked."""
     for run in graded.runs:
         if run.about.get(ELSEWHERE):
             continue
@@ -290,7 +283,10 @@ def example(graded: Graded) -> str | None:
 
 
 def files(graded: Graded, decisions: pl.DataFrame) -> dict[str, bytes]:
-    """Return the checklist as Markdown and as CSV, keyed by file name; ``decisions`` is as in :func:`reviewer`."""
+    """Return the checklist as Markdown and as CSV, keyed by file name.
+
+    ``decisions`` is the report's table of yes/no decisions.
+    """
     parts = {"MI-CLEAR-LLM": mi_clear(graded), "What a reviewer asks for": reviewer(graded, decisions)}
     notice = PHANTOM_NOTICE if graded.benchmark.is_phantom else None
     lines = ["# Reporting checklist", *(["", f"*{notice}*"] if notice else []), ""]

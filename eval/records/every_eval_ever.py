@@ -1,8 +1,8 @@
 """Records for Every Eval Ever 0.3: one aggregate file for each model, and a line for each answered item.
 
-Files are ``data/<benchmark>/<developer>/<model>/<uuid>.json`` and ``<uuid>_samples.jsonl``; the UUID is derived from
-run and model. The scores of kinds are plain accuracies, and the lines of items refer to them. The scores of levels are
-corrected for chance and have intervals. Tested with the two schemas and the validator of every-eval-ever 0.3.0.
+Files are ``data/<benchmark>/<developer>/<model>/<uuid>.json`` and ``<uuid>_samples.jsonl``. The scores of kinds are
+plain accuracies. The scores of levels are corrected for chance and have intervals. Tested with the schemas and the
+validator of every-eval-ever 0.3.0.
 """
 
 from __future__ import annotations
@@ -51,8 +51,7 @@ def export_records(
 ) -> list[Path]:  # fmt: skip
     """Write the records of each model of a run into the new folder ``out``; return the aggregate files.
 
-    The records of items contain the right answers only if ``with_key`` is True. Raise ``InputError`` for a run without
-    a finished turn.
+    With ``with_key``, they contain the right answers. Raise ``InputError`` for a run without a finished turn.
     """
     graded = grade.grade_runs(benchmark, [run], allow_partial=True)
     tables = all_tables(graded)
@@ -284,7 +283,7 @@ class _Writer:
 
 
 def _words(message: Message) -> str:
-    """Return a message as text; a picture is replaced by its role, because the record has no pictures."""
+    """Return a message as text; the record has no pictures, so a picture is replaced by its role."""
     return "\n".join(part if isinstance(part, str) else f"<picture: {part.role}>" for part in message.parts)
 
 
@@ -300,7 +299,7 @@ def _usage(turn: Turn) -> Record | None:
 
 
 def _model_id(model: str, litellm: str) -> str:
-    """Return ``developer/model``. A baseline's developer is chexqa; an id that names no developer gets ``unknown``."""
+    """Return ``developer/model``; the developer is ``unknown`` if the model's id names none."""
     if litellm.startswith("baseline/"):
         return f"chexqa/{litellm.replace('/', '-')}"
     known = registry.load().get(model)

@@ -1,8 +1,7 @@
 """Results of a run as files for ``.eval_results/`` of model repositories on the Hugging Face hub.
 
-The hub shows the results on a model's page. It also shows the results on the page of a data set with an ``eval.yaml``,
-which the hub calls a benchmark. Each model has a folder with one file. The file's entries are the headline of each
-level, the mean of levels, and the grid's hit rate.
+A model has a folder with one file. Its entries are the headline of each level, the mean of levels, and the grid's hit
+rate. The hub shows them on the pages of the model and of the data set.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ _REPOSITORY = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}")
 def export_results(run: Run, benchmark: Benchmark, out: Path, dataset: str) -> list[Path]:
     """Write each model's file into the new folder ``out``; return the files.
 
-    ``dataset`` is the data set's name on the hub, such as ``group/my-set``. Models that have no headline because items
-    are unfinished are left out. Raise ``InputError`` if no model has a headline.
+    ``dataset`` is the data set's name on the hub, such as ``group/my-set``. Models without a headline are left out.
+    Raise ``InputError`` if no model has one.
     """
     if not _REPOSITORY.fullmatch(dataset):
         raise InputError(f"--dataset {dataset}: this is not the name of a data set on the hub; write OWNER/NAME.")

@@ -1,7 +1,4 @@
-"""The methods paragraphs of a report, ready to be pasted into a paper.
-
-They describe the benchmark, the models, dates, the reading of replies, and statistics.
-"""
+"""The methods paragraphs of a report, ready to be pasted into a paper."""
 
 from __future__ import annotations
 
@@ -59,7 +56,7 @@ def _benchmark(graded: Graded) -> str:
 
 
 def _runs(runs: Sequence[Run]) -> list[str]:
-    """Return a paragraph for each way in which models were asked, then each model once, with the ways it shares."""
+    """Return a paragraph for each way in which models were asked, then one for each group of models."""
     ways: dict[str, list[str]] = {}
     models: dict[str, list[tuple[str, Run]]] = {}
     said: dict[str, str] = {}
@@ -99,9 +96,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _condition(run: Run) -> Iterable[str]:
-    """Yield sentences on the wording around the questions and on examples, if they are not the question bank's
-    defaults.
-    """
+    """Yield sentences on the wording around the questions and on examples, if they are not the defaults."""
     how = conditions.of_run(run.about)
     if how.prompt:
         yield f"The words around the questions were those of '{how.prompt}'."
@@ -135,7 +130,7 @@ def _how_much(run: Run) -> str:
 
 
 def _model(name: str, asked: Sequence[tuple[str, Run]]) -> str:
-    """Return a model's name with its facts; facts that differ between the ways it was asked name the way."""
+    """Return a model's name with its facts."""
     days: dict[str, set[str]] = {}
     ways: dict[str, list[str]] = {}
     for way, run in asked:
@@ -146,6 +141,7 @@ def _model(name: str, asked: Sequence[tuple[str, Run]]) -> str:
         days.setdefault(facts, set()).update(turn.started[:10] for turn in turns)
         ways.setdefault(facts, []).append(way)
     said = [f"{facts}; {_when(sorted(days[facts]))}" for facts in days]
+    # Facts that differ between the ways in which the model was asked name the way.
     if len(said) > 1:
         said = [f"{_listed(tuple(dict.fromkeys(own)))}: {one}" for own, one in zip(ways.values(), said, strict=True)]
     return f"{name} ({'; '.join(said)})" if said else name
@@ -166,7 +162,7 @@ def _when(days: Sequence[str]) -> str:
 
 
 def _counts(graded: Graded, frames: Mapping[str, pl.DataFrame]) -> str:
-    """Return sentences on the numbers of questions, so that the numbers of the page can be added up."""
+    """Return sentences on the numbers of questions."""
     items = graded.grades.unique("item_id", keep="first")
     levels = items.filter(pl.col("level").is_not_null())
     contested = levels.filter(pl.col("flags").list.contains(CONTESTED)).height
@@ -210,7 +206,7 @@ def _statistics(clusters: str) -> str:
 
 
 def _tests(frames: Mapping[str, pl.DataFrame]) -> str:
-    """Return sentences on the families of tests that Holm's method corrects, each family by itself."""
+    """Return sentences on the families of tests that Holm's method corrects."""
     said = [
         " Holm's method corrects the p values of each family of tests by itself, and those of tests of equivalence in "
         "the same families. The family named in advance has every pair of models on each level and on the mean of "

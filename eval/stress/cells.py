@@ -1,7 +1,7 @@
 """Cells of stress, and the balanced design that gives each item one cell.
 
-A cell is a kind of stress, with its severity or letter if there is one, such as ``noise-3``. A stressed item's id is
-the id of its item, ``@`` and the cell, such as ``c1/detection@noise-3``.
+A cell of stress is a kind of stress, with its severity or letter if there is one, such as ``noise-3``. A stressed item
+has an id such as ``c1/detection@noise-3``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KINDS = (*DEGRADATIONS, WORDING, HISTORY)
 def named(text: str | None) -> tuple[str, ...]:
     """Return the kinds of stress that a text such as ``noise,wording`` names, in the order of :data:`KINDS`.
 
-    ``all`` means all kinds; if ``text`` is None, the result is empty. Raise ``InputError`` for an unknown name.
+    ``all`` means all kinds, None no kind. Raise ``InputError`` for an unknown name.
     """
     if text is None:
         return ()
@@ -59,10 +59,7 @@ def check(benchmark: Benchmark, kinds: Sequence[str], protocol: str, blind: bool
 
 
 def cells(kinds: Sequence[str], language: str) -> list[str]:
-    """Return the stress cells of the given kinds of stress, for a benchmark in the given language.
-
-    Kinds alternate in the list, so that a few consecutive cells include every kind.
-    """
+    """Return the cells of the given kinds of stress, in a benchmark's language; the kinds alternate."""
     of_kind = [_cells_of(kind, language) for kind in kinds]
     return [cell for row in zip_longest(*of_kind) for cell in row if cell is not None]
 
@@ -79,7 +76,7 @@ def kind_of(cell: str) -> str:
 
 
 def severity_of(cell: str) -> int | None:
-    """Return the severity that a cell of stress names, such as 3 for ``noise-3``; None for a wording or a history."""
+    """Return the severity of a cell of stress, such as 3 for ``noise-3``; None for a wording or a history."""
     end = cell.partition("-")[2]
     return int(end) if end.isdigit() else None
 
@@ -91,16 +88,15 @@ def stressed(
     has_lungs: Mapping[str, bool],
     refused: Collection[tuple[str, str]] = (),
 ) -> list[Item]:
-    """Return at most one stressed item for each item that does not ask for a place.
+    """Return at most one stressed item for each item; items that ask for a place get none.
 
-    A run with stress therefore asks at most twice as many turns. The items of each kind of question are sorted by a
-    hash of their ids, and get the stress cells (such as ``noise-3``) in rotation. Pictures are still the originals:
-    :mod:`chexqa.eval.stress.stressed_pictures` degrades them while a run asks. ``has_lungs`` is True for a case whose
-    lungs are known. The stress ``collimation`` needs the lungs, so a case without known lungs gets another cell.
-    ``refused`` has pairs of a kind of question and a cell that this kind must not get. An item whose kind must get none
-    of the cells has no stressed item.
+    - ``has_lungs``: True for a case with known lungs, keyed by case id.
+    - ``refused``: pairs of a kind of question and a cell of stress that this kind must not get.
+
+    The pictures are still the originals; :mod:`chexqa.eval.stress.stressed_pictures` degrades them while a run asks.
     """
     whole = cells(kinds, bank["language"])
+    # A collimation needs the lungs.
     without = [cell for cell in whole if kind_of(cell) != "collimation"]
     by_kind: dict[str, list[Item]] = {}
     for item in items:
@@ -108,6 +104,7 @@ def stressed(
             continue
         by_kind.setdefault(item.kind, []).append(item)
     found: list[Item] = []
+    # The items of a kind of question, in the order of a hash, get the cells in rotation.
     for kind, rows in by_kind.items():
         start = int(sha256(kind.encode())[:8], 16)
         for place, item in enumerate(sorted(rows, key=lambda one: sha256(one.item_id.encode()))):

@@ -1,8 +1,13 @@
 """Photometric degradations of a radiograph, each at five severities.
 
-A degradation takes a grey picture ``(H, W)`` uint8 of the working size, a severity from 1 (slight) to 5 (strong), a
-random generator, and the lungs ``(H, W)`` bool (None if unknown). It returns a picture of the same size. Lengths are in
-pixels of a picture whose longer side is 1024. The shapes in a radiograph keep their places.
+A degradation takes
+
+- a grey picture ``(H, W)`` uint8 of the working size;
+- a severity from 1 (slight) to 5 (strong);
+- a random generator;
+- the lungs ``(H, W)`` bool, None if unknown.
+
+It returns a picture of the same size, in which all shapes keep their places.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ Mask = npt.NDArray[np.bool_]
 Degrade = Callable[[Gray, int, np.random.Generator, Mask | None], Gray]
 SEVERITIES = range(1, 6)
 
+# Lengths are in pixels of a picture with a longer side of 1024.
 _NOISE = (6.0, 12.0, 20.0, 30.0, 42.0)  # standard deviation in grey levels, at a grey level of 128
 _BLUR = (1.0, 2.0, 3.5, 5.0, 7.0)  # standard deviation in pixels
 _QUALITY = (50, 30, 18, 10, 5)  # JPEG quality
@@ -67,15 +73,12 @@ def contrast(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask |
 
 
 def window(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask | None) -> Gray:
-    """Return the picture in a window that is too narrow, and whose centre is too dark or too bright.
-
-    The window leaves out at most a small share of the lungs' grey levels. If the lungs are unknown, the grey levels of
-    the picture's middle are used.
-    """
+    """Return the picture in a window that is too narrow, and too dark or too bright."""
     width, shift = _WINDOW[severity - 1]
     low, high = np.percentile(image, (2, 98))
     reach = max(float(high - low), 1.0)
     centre = (low + high) / 2 + reach * (shift if rng.random() < 0.5 else -shift)
+    # Without lungs, the middle of the picture stands for them.
     clipped = 100 * _CLIPPED[severity - 1]
     least, most = np.percentile(image[_middle(image) if lungs is None or not lungs.any() else lungs],
                                 (clipped, 100 - clipped))  # fmt: skip
@@ -84,7 +87,7 @@ def window(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask | N
 
 
 def _middle(image: Gray) -> Mask:
-    """Return the middle of a picture as a mask; an eighth of the picture is left out at each side."""
+    """Return the middle of a picture as a mask; it leaves out an eighth of the picture at each side."""
     height, width = image.shape
     inside = np.zeros(image.shape, bool)
     inside[height // 8 : height - height // 8, width // 8 : width - width // 8] = True
@@ -92,7 +95,7 @@ def _middle(image: Gray) -> Mask:
 
 
 def collimation(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask | None) -> Gray:
-    """Return the picture with covered borders; it is darker near the cover, and the lungs are not changed.
+    """Return the picture with covered borders; the lungs are not changed.
 
     If the lungs are unknown, the picture is returned unchanged.
     """

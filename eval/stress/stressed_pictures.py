@@ -1,7 +1,6 @@
 """Pictures of stressed items: the radiograph is degraded while a run asks, and the drawing is added again.
 
-A degraded picture is never stored, because it can be made again from its original. Its name is the hash of its bytes,
-as for the benchmark's own pictures.
+Degraded pictures are never stored. Their names are hashes of their bytes.
 """
 
 from __future__ import annotations
@@ -34,16 +33,14 @@ Image = npt.NDArray[np.uint8]
 
 
 def laid_on(spoilt: Image, drawn: Image, layer: Mask) -> Image:
-    """Return the degraded grey picture ``(H, W)`` as RGB, with the pixels of ``layer`` taken from the picture
-    ``drawn``.
-    """
+    """Return the degraded grey picture ``(H, W)`` as RGB, with the pixels in ``layer`` taken from ``drawn``."""
     made = cv2.cvtColor(spoilt, cv2.COLOR_GRAY2RGB)
     made[layer] = drawn[layer]
     return np.asarray(made, np.uint8)
 
 
 class StressedPictures:
-    """Source of pictures: those of a benchmark, and those of stressed items, which are made when they are requested."""
+    """Source of pictures: those of a benchmark, and those of stressed items, made when they are requested."""
 
     def __init__(self, benchmark: Benchmark) -> None:
         self.benchmark = benchmark
@@ -99,9 +96,7 @@ class StressedPictures:
         return name, data
 
     def spoilt(self, picture: Picture, cell: str, case_id: str) -> Image:
-        """Return a picture with the degradation of a stress cell: grey ``(H, W)``, or RGB ``(H, W, 3)`` if it has a
-        drawing.
-        """
+        """Return a picture with the degradation of a stress cell: grey ``(H, W)``, or RGB if it has a drawing."""
         base, severity = picture.base or picture.image, severity_of(cell)
         assert severity is not None, "a degradation has a severity"
         grey = _decoded(self.benchmark.image_bytes(base), cv2.IMREAD_GRAYSCALE)
@@ -137,8 +132,7 @@ class StressedPictures:
 
 
 def stressed_items(benchmark: Benchmark, items: Sequence[Item], kinds: Sequence[str]) -> list[Item]:
-    """Return the stressed versions of items, as :func:`chexqa.eval.stress.cells.stressed` makes them; their pictures
-    are still the originals.
+    """Return the stressed items (:func:`chexqa.eval.stress.cells.stressed`), still with the original pictures.
 
     Wordings that, according to a reviewer, change a question's meaning are left out.
     """
@@ -156,11 +150,10 @@ def check(benchmark: Benchmark, items: tuple[Item, ...], kinds: Sequence[str], p
 
 
 def _check_layers(items: tuple[Item, ...]) -> None:
-    """Raise ``InputError`` if a drawing has no layer; without it the drawing cannot be added to a degraded
-    radiograph.
-    """
+    """Raise ``InputError`` if a drawing has no layer."""
     for item in items:
         for picture in (*item.turn_images, *item.alone_images):
+            # Without a layer, the drawing cannot be added to a degraded radiograph.
             if picture.role != "radiograph" and picture.layer is None:
                 raise InputError(
                     f"item '{item.item_id}': --stress degrades the radiograph but not the drawing on it, and this "

@@ -1,8 +1,7 @@
-"""Reviewers' verdicts on whether an alternative wording of a question asks the same as the question bank's wording.
+"""Reviewers' verdicts on whether another wording of a question asks the same as the question bank's wording.
 
-Stress tests use alternative wordings. The verdicts on them are stored in the file ``wording_review.json`` in the
-benchmark's folder, a row for each question, alternative wording and reviewer. The file does not change the benchmark's
-hash. A row is ignored if one of the two wordings has changed since the review.
+The verdicts are stored in ``wording_review.json`` in the benchmark's folder, a row for each question, wording and
+reviewer. The file does not change the benchmark's hash. A row is ignored if a wording has changed since the review.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Wording(NamedTuple):
 
 
 def texts(language: str, wording: Wording) -> tuple[str, str] | None:
-    """Return the question bank's text of a question and the text of the other wording, both with their placeholders.
+    """Return a question's text in the question bank and in another wording, both with their placeholders.
 
     Return None if one of the texts is missing.
     """
@@ -48,15 +47,12 @@ def texts(language: str, wording: Wording) -> tuple[str, str] | None:
 
 
 def texts_hash(language: str, wording: Wording) -> str:
-    """Return a hash of a question's text in the question bank and of its text in the other wording.
-
-    A review stores this hash; if one of the texts is changed later, the hash no longer fits.
-    """
+    """Return a hash of both texts of a question (:func:`texts`), by which a changed text is noticed."""
     return sha256("\n".join(texts(language, wording) or ()).encode())
 
 
 def reviewed(benchmark: Benchmark) -> list[Record]:
-    """Return the rows of the review that is stored in the benchmark's folder; empty if there is no review.
+    """Return the rows of the review in the benchmark's folder; empty without a review.
 
     Raise ``InputError`` if the file is damaged.
     """
@@ -67,7 +63,7 @@ def reviewed(benchmark: Benchmark) -> list[Record]:
 
 
 def store(benchmark: Benchmark, rows: Iterable[Record]) -> Path:
-    """Store rows in the benchmark's folder, and return the file; a row replaces the same reviewer's earlier row."""
+    """Store rows in the benchmark's folder and return the file; a row replaces the reviewer's earlier row."""
     path = benchmark.folder / FILE
     held = {(row["kind"], row["wording"], row["rule"], row["reviewer"]): row for row in [*reviewed(benchmark), *rows]}
     write_json(path, {"schema_version": 1, "rows": [held[name] for name in sorted(held)]}, "wording_review")
@@ -75,9 +71,7 @@ def store(benchmark: Benchmark, rows: Iterable[Record]) -> Path:
 
 
 def unequal(benchmark: Benchmark) -> dict[Wording, str]:
-    """Return the wordings that, according to reviewers, do not ask the same as the bank's own; each value has the
-    reviewers' names and reasons.
-    """
+    """Return the wordings with another meaning; each value has the reviewers' names and reasons."""
     found: dict[Wording, str] = {}
     for row in reviewed(benchmark):
         if row["verdict"] in UNEQUAL:

@@ -1,7 +1,6 @@
-"""A review sheet of the wordings, which asks reviewers whether another wording of a question means the same.
+"""A review sheet that asks reviewers whether another wording of a question means the same.
 
-A row shows a question in the words of the benchmark, for one of its cases, and another wording of this question. If
-the words of a question depend on a number of the recipe ("a fifth of", "a quarter of"), each version has its own row.
+A row shows a question of the benchmark, for one of its cases, and another wording of this question.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ _OF_CASE = ("finding", "outline", "area", "note", "side")
 class Pair(NamedTuple):
     """A question in the bank's wording and in another wording.
 
-    A question may state a number of the recipe, such as "a fifth" in some items and "a quarter" in others. ``rule``
-    numbers these versions of a question, from 1.
+    ``rule`` numbers the versions of a question, from 1, such as with "a fifth" in some items and "a quarter" in others.
     """
 
     wording: Wording
@@ -47,12 +45,10 @@ class Pair(NamedTuple):
 
 
 def pairs(benchmark: Benchmark) -> list[Pair]:
-    """Return the benchmark's questions, each paired with the same question in another wording.
+    """Return the benchmark's questions, each paired with every other wording of the question.
 
-    A question gets one pair for each other wording. If the question states a number of the recipe, such as "a fifth" in
-    some items and "a quarter" in others, it gets these pairs once for each number.
-
-    Raise ``InputError`` if no question has another wording.
+    A question with a number of the recipe, such as "a fifth", gets its pairs once for each number. Raise ``InputError``
+    if no question has another wording.
     """
     language = str(benchmark.about["question_bank"]["language"])
     seen: dict[str, list[tuple[tuple[str, str], ...]]] = {}
@@ -80,7 +76,7 @@ def _of_item(item: Item, language: str, seen: dict[str, list[tuple[tuple[str, st
 
 
 def write_sheet(benchmark: Benchmark, path: Path, reviewer: str) -> int:
-    """Write the workbook of one reviewer and return its number of rows; raise ``InputError`` if the file exists."""
+    """Write the workbook of one reviewer; return the number of rows. Raise ``InputError`` if the file exists."""
     if path.exists():
         raise InputError(f"{path}: already exists and may have answers; name a new file.")
     if path.suffix.lower() != ".xlsx":
@@ -98,7 +94,7 @@ def write_sheet(benchmark: Benchmark, path: Path, reviewer: str) -> int:
 
 
 def read_sheets(benchmark: Benchmark, paths: Sequence[Path]) -> tuple[list[Record], list[str]]:
-    """Return the rows of returned sheets, ready to be stored, and a line for each row that could not be read."""
+    """Return the rows of returned sheets, ready to be stored, and a line for each unreadable row."""
     known = {one.row_id: one for one in pairs(benchmark)}
     returned = read_files(sheet_files(paths))
     problems = [*returned.problems, *(Problem(*one.row[:3], one.text) for one in returned.spoilt)]

@@ -25,7 +25,7 @@ _ONE_FORM = {"halves": "half", "thirds": "third", "quarters": "quarter"}
 
 
 def letters(language: str) -> list[str]:
-    """Return the letters of the alternative wordings in a language; the letter "a" means the question bank's wording.
+    """Return the letters of the other wordings in a language, from "b" on.
 
     >>> letters("en"), letters("fr")
     (['b', 'c'], [])
@@ -45,11 +45,7 @@ def wordings(language: str) -> dict[str, Record]:
 
 
 def misfit(text: str, other: str) -> str | None:
-    """Return how another wording differs in meaning from a question's text; None if no difference is found.
-
-    Two things are compared: the placeholders, which a recipe's rules fill in, and the words that state a number, a side
-    or a rank.
-    """
+    """Return how another wording differs in meaning from a question's text; None if no difference is found."""
     for name, found in (("placeholders", _placeholders), ("numbers and directions", _numbers)):
         own, its = found(text), found(other)
         if own != its:
@@ -69,8 +65,8 @@ def _numbers(text: str) -> set[str]:
 def stressed_question(item: Item, cell: str, bank: Record) -> str:
     """Return an item's question in another wording, after a false history, or unchanged, as ``cell`` says.
 
-    A cell is a kind of stress with its severity or letter, such as ``noise-3`` or ``wording-b``. ``bank`` is the
-    benchmark's question bank. Raise ``InputError`` if the question is not in the bank's wording.
+    ``cell`` is a cell of stress, such as ``wording-b``. ``bank`` is the benchmark's question bank. Raise ``InputError``
+    if the question is not in the bank's wording.
     """
     kind, _, letter = cell.partition("-")
     if kind == HISTORY:
@@ -108,9 +104,7 @@ def filled_in(text: str, question: str) -> dict[str, str] | None:
 
 
 def _false_history(item: Item, bank: Record) -> str:
-    """Return one line of false history: it names another finding than the item's, on a side derived from the item's
-    id.
-    """
+    """Return a line of false history, which names a finding that the item does not ask about, and a side."""
     text = next(iter(wordings(bank["language"]).values()))["history"]
     others = [name for name in ("effusion", "pneumothorax", "lung_lesion") if name != item.finding]
     number = sum(item.item_id.encode())
