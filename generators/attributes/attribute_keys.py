@@ -1,10 +1,11 @@
 """Attributes of a lesion from its overlap with the lungs: distribution, location, severity, comparison.
 
-A recipe chooses one of two rules; both use the same measures. The rule ``component`` (CheXpercept, arXiv 2606.21020)
-judges the lesion's 4-connected components one by one. The rule ``union`` judges the components together, and asks only
-about regions that are clearly involved or clearly free. Both rules drop components smaller than ``min_component``.
-Shares are the covered pixels of a region or lung divided by all its pixels. A component of the lesion that touches a
-lung counts as part of this lung.
+A recipe chooses one of two rules:
+
+- ``component`` (CheXpercept, arXiv 2606.21020) judges the lesion's 4-connected components one by one.
+- ``union`` judges them together, and asks only about regions that are clearly involved or clearly free.
+
+A share is the covered pixels of a region or lung divided by all its pixels.
 """
 
 from __future__ import annotations
@@ -38,11 +39,10 @@ class AttributeRules:
 
     Areas are divided by the square of the picture's longer side, and distances by this side.
 
-    - ``involved_share``: the share of a region that one component (with the rule ``union``: the whole lesion) must
-      cover for the region to count as involved.
-    - ``clear_distance``: a region is clearly free if the lesion is at least this far away (rule ``union``).
-    - ``lung_share``: the share of a lung that a component (or the lesion) must cover to count for severity and
-      comparison.
+    - ``involved_share``: the share of a region that one component must cover for the region to count as involved; with
+      the rule ``union``, the whole lesion.
+    - ``clear_distance``: the least distance of a clearly free region from the lesion (rule ``union``).
+    - ``lung_share``: the share of a lung that must be covered to count for severity and comparison.
     - ``severity_cuts``: covered shares of a lung that separate the grades of severity.
     - ``larger_ratio``: the least ratio of the larger to the smaller covered area at which one side counts as larger.
     """
@@ -59,10 +59,10 @@ class AttributeRules:
 
 @dataclass(frozen=True)
 class Measures:
-    """Measures of one case, ready for JSON; empty regions and missing lungs are left out.
+    """Measures of one case, ready for JSON; without empty regions and missing lungs.
 
-    - ``components``: the components that are not too small. Each has its number of ``pixels``, the covered share of
-      each region (``regions``, without zeros), and its number of pixels in each lung (``lungs``).
+    - ``components``: the components that are large enough. Each has its number of ``pixels``, the covered share of each
+      region (``regions``, without zeros), and its number of pixels in each lung (``lungs``).
     - ``regions``, ``lungs``: the number of pixels of each region and of each lung.
     """
 
@@ -72,16 +72,16 @@ class Measures:
 
     @property
     def union(self) -> dict[str, float]:
-        """Return, for every region, the share that all components together cover.
-
-        Components do not overlap, so their shares add up.
-        """
+        """Return the share of every region that all components together cover."""
         return {name: sum(part.regions.get(name, 0.0) for part in self.components) for name in self.regions}
 
 
 @dataclass(frozen=True)
 class Part:
-    """A 4-connected component of a lesion: its window, its mask ``(h, w)`` in the window, and its number of pixels."""
+    """A 4-connected component of a lesion.
+
+    ``mask`` ``(h, w)`` shows the window ``around`` of the picture.
+    """
 
     around: Window
     mask: Mask
@@ -105,7 +105,7 @@ def parts_of(lesion: Mask) -> list[Part]:
 
 @dataclass(frozen=True)
 class Ground:
-    """The lungs that a lesion is measured against, each grown by the parts of the lesion that touch it.
+    """The lungs that a lesion is measured on, each grown by the parts of the lesion that touch it.
 
     - ``frames``: the dividing lines between each lung's regions (:class:`Frame`), keyed by side.
     - ``regions``: the number of pixels of each region that is not empty, keyed by name.
@@ -118,7 +118,7 @@ class Ground:
 
     @classmethod
     def of(cls, lungs: Lungs) -> Ground:
-        """Return the measures of two lungs ``(H, W)``, whose masks already include the lesion parts that touch them."""
+        """Return the measures of two lungs ``(H, W)``, which already include the lesion parts that touch them."""
         lines = frames(lungs)
         sizes: dict[str, int] = {}
         pixels: dict[str, int] = {}
@@ -132,14 +132,14 @@ class Ground:
 
 
 def touched_sides(part: Part, lungs: Lungs) -> tuple[str, ...]:
-    """Return the sides of the lungs that share a pixel with a lesion part; the part is assigned to these lungs."""
+    """Return the sides of the lungs that share a pixel with a lesion part."""
     return tuple(side for side in SIDES if (part.mask & lungs.side(side)[part.around]).any())
 
 
 def grow(lungs: Lungs, parts: Iterable[tuple[Part, tuple[str, ...]]]) -> Lungs:
-    """Return the lungs with the lesion parts that touch them; ``parts`` pairs each part with the sides that it touches.
+    """Return the lungs with the lesion parts that touch them; ``lungs`` itself if they already contain these parts.
 
-    If the lungs already contain these parts, ``lungs`` itself is returned.
+    ``parts`` pairs each part with the sides that it touches.
     """
     grown: dict[str, Mask] = {}
     for part, sides in parts:
@@ -168,8 +168,8 @@ def least_pixels(shape: tuple[int, ...], rules: AttributeRules) -> float:
 def measure_parts(parts: Iterable[tuple[Part, tuple[str, ...]]], ground: Ground, least: float) -> Measures:
     """Return the measures of a lesion; parts of fewer than ``least`` pixels are left out.
 
-    ``parts`` has each part of the lesion and the sides (right, left) whose lungs the part touches. The lungs of
-    ``ground`` must already include these parts.
+    - ``parts``: each part of the lesion with the sides (right, left) that it touches.
+    - ``ground``: the lungs, which must already include these parts.
     """
     components = tuple(_component(part, sides, ground) for part, sides in parts if part.pixels >= least)
     return Measures(components, ground.regions, ground.lungs)
@@ -189,10 +189,9 @@ class Judgement:
     """Regions and lungs that a recipe's rule counts as affected, with the measures of the case.
 
     - ``involved``: the affected regions in the order of ``REGIONS``.
-    - ``filled_most``: the affected regions in which every component is below the threshold share; empty with the rule
-      ``union``. With the rule ``component``, a component that is below this share in every region affects the region
-      that it covers most.
-    - ``lung_area``, ``lung_share``: the number of covered pixels and the covered share of each given lung, by side.
+    - ``filled_most``: affected regions in which every component is below the threshold share; empty with the rule
+      ``union``.
+    - ``lung_area``, ``lung_share``: the covered pixels and the covered share of each given lung, by side.
     """
 
     measures: Measures
@@ -208,11 +207,12 @@ class Judgement:
 
 
 def judge(measures: Measures, rules: AttributeRules) -> Judgement:
-    """Apply a recipe's rule to the measures of a case, and return which regions and lungs count as affected."""
+    """Return which regions and lungs count as affected by a recipe's rule, from the measures of a case."""
     least = rules.involved_share
     most: set[str] = set()
     if rules.rule == "component":
         reached = {name for part in measures.components for name, value in part.regions.items() if value >= least}
+        # A component below the share in every region affects the region that it covers most.
         most = {name for part in measures.components for name in _filled_most(part.regions, least)} - reached
         involved = reached | most
         parts = [part.lungs for part in measures.components]
@@ -228,7 +228,7 @@ def judge(measures: Measures, rules: AttributeRules) -> Judgement:
 def _filled_most(touched: Mapping[str, float], least: float) -> set[str]:
     """Return a set with the region that a component covers most.
 
-    The set is empty if the component covers at least the threshold share of a region, or if it covers no region.
+    It is empty if the component covers at least the share ``least`` of a region, or no region.
     """
     if not touched or max(touched.values()) >= least:
         return set()
@@ -236,10 +236,9 @@ def _filled_most(touched: Mapping[str, float], least: float) -> set[str]:
 
 
 def _counted_area(parts: Sequence[Mapping[str, int]], lungs: dict[str, int], least: float) -> dict[str, int]:
-    """Return the covered pixels of each lung.
+    """Return the covered pixels of each lung by the lesion parts that cover at least the share ``least`` of it.
 
-    Only lesion parts that cover at least the share ``least`` of the lung count. If no part reaches this share of any
-    lung, all parts count, so that a small lesion also has a side.
+    If no part reaches this share of any lung, all parts count.
     """
     counted = {side: [part[side] for part in parts if part[side] >= least * size] for side, size in lungs.items()}
     if not any(counted.values()):
@@ -251,9 +250,10 @@ def _counted_area(parts: Sequence[Mapping[str, int]], lungs: dict[str, int], lea
 class Attributes:
     """The random choices for one case's attribute questions.
 
-    ``distribution`` is False if the question on distribution cannot be asked fairly. ``location`` has the region names
-    shown, or is None if the question on location cannot be asked fairly. ``severity`` is the side (right or left) whose
-    severity is asked. ``comparison`` has the options in the order shown, and is empty if only one lung is given.
+    - ``distribution``: False if the question cannot be asked fairly.
+    - ``location``: the region names shown; None if the question cannot be asked fairly.
+    - ``severity``: the side (right or left) that is asked about.
+    - ``comparison``: the options in the order shown; empty if only one lung is given.
     """
 
     distribution: bool
@@ -279,10 +279,10 @@ def right_options(drawn: Attributes, judged: Judgement, rules: AttributeRules) -
 
 
 def options_of_the_rest(drawn: Attributes, judged: Judgement, rules: AttributeRules) -> dict[str, tuple[int, ...]]:
-    """Return the correct options of the kinds :data:`OF_SIDES` for a changed lesion, keyed by kind.
+    """Return the right options of the kinds :data:`OF_SIDES` for a changed lesion, keyed by kind.
 
-    The changed lesion is a part of the original one, or its mirror image. The severity question is left out if the
-    changed lesion does not reach the lung that it asks about.
+    The changed lesion is a part of the original one, or its mirror image. The severity question is left out if it asks
+    about a lung that the changed lesion does not reach.
     """
     right = right_options(drawn, judged, rules)
     if not judged.lung_share.get(drawn.severity):
@@ -291,9 +291,9 @@ def options_of_the_rest(drawn: Attributes, judged: Judgement, rules: AttributeRu
 
 
 def compare(area: dict[str, int], larger_ratio: float) -> int:
-    """Return the answer to the comparison of the two lungs: RIGHT, LEFT, SIMILAR or SINGLE.
+    """Return the answer to the comparison of the two lungs: RIGHT, LEFT, SIMILAR or SINGLE (only one lung is covered).
 
-    ``area`` has the number of covered pixels, keyed by side. SINGLE means that only one lung is covered.
+    ``area`` has the number of covered pixels, keyed by side.
     """
     right, left = area.get("right", 0), area.get("left", 0)
     if right == 0 or left == 0:
@@ -304,10 +304,9 @@ def compare(area: dict[str, int], larger_ratio: float) -> int:
 
 
 def margins(drawn: Attributes, judged: Judgement, rules: AttributeRules) -> dict[str, float]:
-    """Return the margin of each question: the distance of its deciding number from the nearest threshold.
+    """Return the margin of each question: how far its deciding number is from the nearest threshold.
 
-    The distance is divided by the threshold: the margin is 0 at the threshold, and 1 for a number that is zero or twice
-    the threshold.
+    A margin is ``abs(number - threshold) / threshold``.
     """
     shares = judged.measures.union
     if rules.rule == "component":
@@ -331,11 +330,9 @@ def _off(value: float, threshold: float) -> float:
 
 
 def _comparison_margin(judged: Judgement, rules: AttributeRules) -> float:
-    """Return the margin of the comparison.
+    """Return the margin of the comparison, the smallest over its numbers.
 
-    The margin is the smallest over several numbers: each lung's covered share, compared with the least share that
-    counts; and, if both lungs are covered, the ratio of the two areas, compared with the ratio at which one side is
-    larger.
+    These are each lung's covered share and, if both lungs are covered, the ratio of the two areas.
     """
     measures = judged.measures
     parts = [part.lungs for part in measures.components]

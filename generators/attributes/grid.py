@@ -12,9 +12,9 @@ __all__ = ["CELL_NAMES", "coverage", "hits", "plausible_cells"]
 
 
 def plausible_cells(names: Sequence[str], anatomy: dict[str, Mask], lesion: Mask) -> list[int] | None:
-    """Return the cells with a pixel of the named anatomy or of the lesion; None if ``anatomy`` lacks a named part.
+    """Return the grid cells with a pixel of the named anatomy or of the lesion.
 
-    ``mediastinum`` is the area between the lungs, in the rows that both lungs reach.
+    The result is None if ``anatomy`` lacks a named part. ``mediastinum`` is the area between the lungs.
     """
     area = lesion.copy()
     for name in names:

@@ -1,8 +1,4 @@
-"""Regions offered by a location question: regions that the lesion involves, and wrong regions that must not stand out.
-
-A disease is more frequent in some regions. If wrong regions were drawn uniformly, a region's name alone would be a
-hint. Wrong regions are therefore drawn from the same parts and heights of a lung as the involved regions.
-"""
+"""Regions offered by a location question: involved regions, and wrong regions that do not stand out by their names."""
 
 from __future__ import annotations
 
@@ -26,14 +22,14 @@ _AIMS = np.array([0.1, -0.2, 0.1, 0, 0, 0, 0])
 def draw(
     involved: Sequence[str], others: Sequence[Sequence[str]], options: int, rng: np.random.Generator
 ) -> tuple[str, ...]:
-    """Return ``options`` region names in random order; each possible number of right names, from 0 on, is equally
-    likely.
+    """Return ``options`` region names in random order; every possible number of right names is equally likely.
 
-    ``involved`` has the right names. ``others`` has groups of wrong names; a group is used only when all earlier groups
-    are used up.
+    - ``involved``: the right names.
+    - ``others``: groups of wrong names; a group is used when the earlier groups are used up.
     """
     wanted = max(_wanted(involved, options, rng), options - sum(map(len, others)))
     chosen = [str(name) for name in rng.permutation(list(involved))[:wanted]]
+    # A disease is more frequent in some regions, so wrong names are drawn from the parts and heights of the right ones.
     chosen += [name for group in others for name in _like(involved, group, rng)][: options - wanted]
     return tuple(chosen[index] for index in rng.permutation(options))
 
@@ -41,18 +37,17 @@ def draw(
 def draw_apart(
     involved: Sequence[str], clear: Sequence[str], options: int, rng: np.random.Generator
 ) -> tuple[str, ...] | None:
-    """Return region names as :func:`draw` does, but never two names of nearly the same place; None if too few names
-    are left.
+    """Return names as :func:`draw` does, but never two of nearly the same place; None if too few are left.
 
-    ``involved`` has the right names, and ``clear`` the wrong names. Several sets of names are drawn, and one of them is
-    chosen at random. The choice is weighted, so that the height and the part of the lung do not show whether a name is
-    right.
+    - ``involved``: the right names.
+    - ``clear``: the wrong names.
     """
     wanted = _wanted(involved, options, rng)
     found = {tuple(sorted(_apart(involved, clear, wanted, options, rng))) for _ in range(_HANDS)}
     candidate_sets = sorted(candidate_set for candidate_set in found if len(candidate_set) == options)
     if not candidate_sets:
         return None
+    # The choice is weighted, so that height and part of the lung do not show whether a name is right.
     tilt = np.array(
         [_tilt([name in involved for name in candidate_set], candidate_set) for candidate_set in candidate_sets]
     )

@@ -1,8 +1,6 @@
 """Stability of keys: an item is stable if slightly larger or smaller masks give the same answer.
 
-Lesion and lungs are each grown, kept or shrunk by a disc of 3 px (in a picture of 1024 px), which gives nine
-combinations. In each combination, the lesion is then added to the lungs. The right options must be the same in all
-nine combinations.
+Lesion and lungs are each grown, kept or shrunk by a disc of 3 px (in a picture of 1024 px): nine combinations.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ SHRUNK, KEPT, GROWN = VARIANTS = (-1, 0, 1)
 
 
 def noise_radius(shape: tuple[int, ...]) -> int:
-    """Return the radius in pixels of the disc that grows or shrinks the masks of a picture of this shape."""
+    """Return the radius in pixels of the disc that grows or shrinks the masks of a picture of ``shape``."""
     return max(1, round(NOISE * max(shape)))
 
 
@@ -45,10 +43,9 @@ def variants(mask: Mask, radius: int) -> dict[int, Mask]:
 def stable_attributes(
     lesion: Mask, lungs: Lungs, drawn: Attributes, right: dict[str, tuple[int, ...]], rules: AttributeRules
 ) -> dict[str, bool]:
-    """Return for each kind of question True if its ``right`` options are the same for all nine combinations of masks.
+    """Return True for each kind whose ``right`` options are the same for all nine combinations of masks.
 
-    In a combination, the lesion and the lungs are each shrunken, unchanged or grown. All questions are unstable if a
-    component vanishes, appears, splits or merges.
+    All kinds are False if a component of the lesion vanishes, appears, splits or merges.
     """
     radius, least = noise_radius(lesion.shape), attribute_keys.least_pixels(lesion.shape, rules)
     # The window holds the largest masks plus one row of background, since the erosion of the cores must meet
@@ -79,12 +76,9 @@ def stable_attributes(
 
 
 def _same_parts(lesions: dict[int, list[Part]], least: float) -> bool:
-    """Return True if every part that counts matches exactly one part of each variant, and vice versa.
-
-    The shrunk lesion lies in the kept lesion, which lies in the grown lesion. Each part therefore lies in one larger
-    part.
-    """
+    """Return True if every part that counts matches exactly one part of each variant, and vice versa."""
     counting = {name: [part for part in parts if part.pixels >= least] for name, parts in lesions.items()}
+    # The shrunk lesion lies in the kept one, which lies in the grown one, so each part lies in one larger part.
     return all(_one_to_one(counting[inner], counting[outer]) for inner, outer in itertools.pairwise(VARIANTS))
 
 
@@ -102,6 +96,6 @@ def _holds(home: Part, part: Part) -> bool:
 
 
 def stable_grid(source_mask: Mask, hit_share: float) -> bool:
-    """Return True if the hit cells of the grid are the same for the shrunken, the unchanged and the grown mask."""
+    """Return True if the hit cells of the grid are the same for the shrunk, the unchanged and the grown mask."""
     masks = variants(source_mask, noise_radius(source_mask.shape)).values()
     return len({grid.hits(grid.coverage(mask), hit_share) for mask in masks}) == 1

@@ -1,12 +1,11 @@
 """Sampler of random edits of one mask, like the errors of a careless annotator.
 
-There are four kinds of edit. A *bump* adds an area outside the outline, and a *dent* removes an area inside; both are
-smooth humps of the signed distance. A *cut* removes a part that juts out, and a *fill* runs straight across a bay.
-Bumps and dents usually make an outline longer, cuts and fills shorter, so the length of an outline does not show
-whether it has an error.
+There are four kinds of edit:
 
-An edit is first tried on a coarse grid of pixels, which is a cheap check of its approximate size. An edit that passes
-is then made and measured on every pixel.
+- *bump*: a smooth hump added outside the outline.
+- *dent*: a smooth hump removed inside the outline.
+- *cut*: a part that juts out is removed.
+- *fill*: the outline runs straight across a bay.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ class _Try(NamedTuple):
 class EditSampler:
     """Sampler of edits of ``mask (H, W)``; ``field (H, W)`` has the pixels that an outline may cover.
 
-    Edits are sampled independently of each other, so two edits may overlap.
+    Two sampled edits may overlap.
     """
 
     def __init__(self, mask: Mask, field: Mask, limits: Limits, rng: np.random.Generator) -> None:
@@ -136,14 +135,15 @@ class EditSampler:
     def edit(self, kind: Kind, modest: bool = False, slim: bool = False) -> Edit | None:
         """Return a random edit of the given kind within all limits; None if the try fails.
 
-        With ``modest`` the edit is small, so that it may fit where large edits do not. With ``slim`` a bump or dent is
-        narrow and deep, which makes the outline longer.
+        - ``modest``: True for a small edit.
+        - ``slim``: True for a narrow and deep bump or dent, which makes the outline longer.
         """
         starts = self._starts[kind]
         if not len(starts):
             return None
         y, x = (int(value) for value in starts[self.rng.integers(len(starts))])
         attempt = self._flat(kind, (y, x), modest) if kind in _FLAT else self._bell(kind, (y, x), modest, slim)
+        # A coarse grid of pixels is a cheap check of size and place before the edit is made on every pixel.
         found = self._coarsely(attempt)
         return None if found is None else self._finely(attempt, *found)
 
@@ -300,8 +300,8 @@ class EditSampler:
     def _keeps_parts(self, over: bool, slices: Window, area: Mask) -> bool:
         """Return True if the edit keeps the parts of the lesion and of the background, counted as in ``part_count``.
 
-        All changes lie in the crop, and the pixels around the crop are unchanged. If the parts before and after
-        correspond one to one in the crop and its margin, they correspond in the whole picture too.
+        Parts that correspond one to one in the crop and its margin correspond in the whole picture, since all changes
+        lie in the crop.
         """
         around = grown(slices, 1, self.mask.shape)
         before, changed = self.mask[around], embedded(area, slices, around)

@@ -1,9 +1,6 @@
 """Choice of the edits in a case's pictures, so that the outlines alone do not show which picture is right.
 
-The suboptimal mask's edits, and the errors in the four pictures of ``revision_result``, are drawn at random with
-weights. The weights set how often the suboptimal mask is larger than the optimal one, how often its outline is longer,
-and how often its shape is more compact. They also set how often the right picture has each rank among the four pictures
-(such as the smallest area).
+Edits are drawn at random with weights. The weights balance area, length and compactness of the outlines.
 """
 
 from __future__ import annotations
@@ -54,8 +51,9 @@ class Drawn(NamedTuple):
 class Choice(NamedTuple):
     """A choice of the edits in a case's pictures.
 
-    ``edits`` are all edits of the case's outlines. ``true`` has the indices of the suboptimal mask's edits. ``results``
-    has, for each of the four outlines offered as the revised outline, the indices of its edits.
+    - ``edits``: all edits of the case's outlines.
+    - ``true``: the indices of the suboptimal mask's edits.
+    - ``results``: for each of the four outlines offered, the indices of its edits.
     """
 
     edits: tuple[Edit, ...]
@@ -64,15 +62,15 @@ class Choice(NamedTuple):
 
 
 def draw_edits(sampler: EditSampler, modest: bool) -> list[Drawn]:
-    """Draw random edits along the outline, as many as fit.
+    """Draw random edits along the outline, as many as fit; two edits may overlap.
 
-    The edits are large and small, or with ``modest`` only small. Half of the edits add an area and half remove an area.
-    In each half, as many edits make the outline more compact as make it less compact. With edits of only one sort, the
-    unchanged outline would stand out as the smoothest or the most ragged of all. Two edits may overlap.
+    Edits are large and small, or with ``modest`` only small. Half add an area and half remove one.
     """
     whole = _length(sampler.mask)
     found: list[Drawn] = []
     for kinds in (ADDING, TAKING):
+        # In each half, as many edits make the outline more compact as less compact. With edits of only one sort, the
+        # unchanged outline would stand out as the smoothest or the most ragged of all.
         sorts: dict[bool, list[Drawn]] = {True: [], False: []}
         for attempt in range(2 * sampler.limits.tries):
             counts = [len(edits) for edits in sorts.values()]
@@ -92,9 +90,7 @@ def draw_edits(sampler: EditSampler, modest: bool) -> list[Drawn]:
 
 
 class EditSets:
-    """All ``edits`` of a case, and all ``sets`` of up to three edits without overlap; a picture may have any of these
-    sets.
-    """
+    """All ``edits`` of a case, and all ``sets`` of up to three edits without overlap."""
 
     def __init__(self, sampler: EditSampler, drawn: Sequence[Drawn]) -> None:
         edits = [one.edit for one in drawn]
@@ -130,20 +126,12 @@ class EditSets:
     def draw(self, spacing: float, weights: Sequence[float], strict: bool) -> Choice | str:
         """Draw random edits for the suboptimal mask and for the four pictures of ``revision_result``.
 
-        Return a reason instead if no draw is possible. The four pictures have, in random order, these edits:
+        Return a reason instead if no draw is possible. The right picture has no edits. The three wrong ones have a set
+        of edits A, a set B, and both, such as ``(0,)``, ``(2, 5)`` and ``(0, 2, 5)``.
 
-        - the right picture: no edits; it shows the optimal mask.
-        - the three wrong pictures: a set of edits A, another set B, and both A and B, such as ``(0,)``, ``(2, 5)`` and
-          ``(0, 2, 5)``.
-
-        Each picture differs from one other picture by A, from one by B and from one by both, so similarity does not
-        reveal the right picture. No picture is similar to the suboptimal mask, which an earlier question has shown.
-
-        - ``spacing``: the least distance in pixels between two points of the true edits (the suboptimal mask's edits).
-        - ``weights``: the relative frequencies of one, two and three true edits. A lesion without room for so many gets
-          fewer.
-        - ``strict``: if True, each picture could be the right one: the edits in which it differs from the suboptimal
-          mask could be the true edits (:meth:`able`). If False, this is preferred, not required.
+        - ``spacing``: the least distance in pixels between two points of the suboptimal mask's edits.
+        - ``weights``: the relative frequencies of one, two and three edits in the suboptimal mask.
+        - ``strict``: True: each of the four pictures must be able to be the right one. False: this is preferred.
         """
         able = self.able(spacing)
         if not len(able):
@@ -166,6 +154,8 @@ class EditSets:
             index = int(rng.choice(len(likely), p=likely / likely.sum()))
             true, *found = (self.sets[number] for number in (rng.choice(trues[index]), *squares[index]))
             if self._keeps_parts((true, *found)):
+                # From each picture, one other picture differs by A, one by B and one by both, so similarity does not
+                # show the right one. None is similar to the suboptimal mask, which an earlier question has shown.
                 four = ((), *found)
                 return Choice(self.edits, true, tuple(four[number] for number in rng.permutation(4)))
             likely[index] = 0
@@ -180,10 +170,9 @@ class EditSets:
         return np.array([number for number in numbers if len(self.sets[number]) == 1], np.intp)
 
     def able(self, spacing: float) -> Numbers:
-        """Return the indices of the sets that could be the true edits.
+        """Return the indices of the sets that could be the suboptimal mask's edits.
 
-        These sets change the mask enough, and no two points of their edits are closer than ``spacing`` pixels. If some
-        of these sets also leave room for a point that marks no edit, only those are returned.
+        They change the mask enough, and their points are at least ``spacing`` pixels apart.
         """
         xy = np.array([edit.point_xy for edit in self.edits], float)
         close = np.hypot(*(xy[:, None] - xy[None, :]).transpose(2, 0, 1)) < spacing
@@ -199,15 +188,14 @@ class EditSets:
     def _interchangeable_quads(self, able: Numbers, least: int) -> tuple[Numbers, Numbers]:
         """Return two-by-twos ``(N, 3)``, and for each the sets ``(N, 12)`` that could be the true edits.
 
-        The suboptimal mask differs from the four pictures of a two-by-two in four sets of edits. If each of these sets
-        is true equally often, the difference from a picture does not reveal the right picture. A set cannot be true if
-        its points are too close to each other. At least ``least`` of the four sets must be able to be true; two-by-twos
-        with four such sets come first. These sets are repeated to fill the 12 columns.
+        At least ``least`` of the four sets in which the suboptimal mask differs from the four pictures must be able to
+        be true. Two-by-twos with four come first. The sets are repeated to fill the 12 columns.
         """
         squares = self._two_by_twos()
         number_of = np.where(
             np.append(self.overlaps, 1)[self.number_of] <= self.sampler.limits.iou[1], self.number_of, -1
         )
+        # If each of the four sets is true equally often, the difference from a picture does not show the right picture.
         fours = number_of[self.codes[able][:, None, None] ^ np.pad(self.codes[squares], ((0, 0), (1, 0)))]
         is_able = np.zeros(len(self.sets) + 1, bool)  # the last entry stands for the number -1 (no set)
         is_able[able] = True
@@ -242,11 +230,11 @@ class EditSets:
         return np.concatenate(trues), np.concatenate(own)
 
     def of_true(self, trues: Numbers) -> Numbers:
-        """Return four numbers ``(N, M, 4)`` for each set of true edits in ``trues``.
+        """Return four numbers ``(N, M, 4)`` for each set in ``trues`` ``(N, M)``, given by its index.
 
-        ``trues`` ``(N, M)`` has the indices of the sets, M in each of N rows. The first number is the number of edits
-        minus 1. The others classify the changes of area, length and compactness: 0 for a large decrease, 1 for a small
-        decrease, 2 for a small increase, 3 for a large increase.
+        - the number of edits minus 1.
+        - the changes of area, length and compactness: 0 large decrease, 1 small decrease, 2 small increase, 3 large
+          increase.
         """
         sizes = np.array([len(errors) - 1 for errors in self.sets])[trues]
         changes = self.changes[trues]
@@ -269,10 +257,10 @@ class EditSets:
     def _leaning(self, squares: Numbers) -> Weights:
         """Return three sums over the wrong pictures, ``(N, 3)``, for the changes of area, length and compactness.
 
-        Each change is squared, with its sign kept, before it is added. The weighted mean of these sums should be 0. A
-        lesion always has large areas to remove, and seldom room to add areas as large. Without a balance, the wrong
-        pictures with the largest changes would be smaller than the right picture.
+        Each change is squared, with its sign kept. The weighted mean of the sums should be 0.
         """
+        # A lesion always has large areas to remove, and seldom room to add areas as large. Without a balance, the wrong
+        # pictures with the largest changes would be smaller than the right picture.
         changes = self.changes[squares]
         return np.asarray((changes * np.abs(changes)).sum(axis=1))
 
@@ -289,13 +277,10 @@ class EditSets:
         return all(len(errors) < 2 or part_count(self.mask(errors)) == self.parts for errors in pictures)
 
     def _two_by_twos(self) -> Numbers:
-        """Return all two-by-twos ``(N, 3)``: the numbers of two disjoint sets of edits and of their union.
-
-        A measure of the four pictures then differs by 0, a, b and a + b from the measure of the right picture. In this
-        pattern each of the four pictures can be the right picture. If the sets had a common edit, the right picture
-        would stand apart from three similar pictures.
-        """
+        """Return all two-by-twos ``(N, 3)``: the numbers of two disjoint sets of edits and of their union."""
         codes = self.codes
+        # A measure of the four pictures then differs by 0, a, b and a + b from the right picture, and each of the four
+        # can be right. With a common edit, the right picture would stand apart from three similar ones.
         both = np.where(codes[:, None] & codes[None, :], -1, self.number_of[codes[:, None] | codes[None, :]])
         rows, columns = np.nonzero(np.triu(both + 1))
         return np.stack([rows, columns, both[rows, columns]], axis=1)
@@ -303,25 +288,26 @@ class EditSets:
     def _changes(self, longer: Weights) -> Weights:
         """Return every set's changes of the outline, ``(sets, 3)``: area, length and compactness, in logarithms.
 
-        ``longer`` is each edit's increase of the length. Edits of one picture do not meet, so the edits' changes add
-        up. Compactness is length squared over area. Roughness is left out, because drawing the outline hides it.
+        ``longer`` is each edit's increase of the length. Compactness is ``length ** 2 / area``.
         """
+        # Edits of one picture do not meet, so their changes add up. Roughness is left out: drawing the outline hides
+        # it.
         lengths = np.log(np.maximum(1 + self.holds @ longer, _LEAST_RATIO))
         areas = np.log1p(self.holds @ (self.added - self.removed))
         return np.stack([areas, lengths, 2 * lengths - areas], axis=1)
 
 
 def levels_of_area(changes: Weights, shares: Weights) -> tuple[Numbers, list[Weights]]:
-    """Return two categories ``(N, 2)`` for each of N sets of four pictures, and the intended shares of the categories.
+    """Return two categories ``(N, 2)`` for each of N sets of four pictures, and the wanted shares of the categories.
 
-    A category is the number 4 * grade + rank:
+    A category is ``4 * grade + rank``:
 
-    - rank (0 to 3): how many of the wrong pictures have a smaller area than the right picture.
-    - grade (0 small, 1 middle, 2 large): in the first column, the difference between the two smallest of the four
-      areas; in the second column, the difference between the smallest and the largest area.
+    - rank (0 to 3): how many wrong pictures have a smaller area than the right one.
+    - grade (0 small, 1 middle, 2 large): a difference of areas. First column: the two smallest areas; second column:
+      the smallest and the largest.
 
-    ``changes (N, 3)`` has the logarithm of each wrong picture's area divided by the right picture's area.
-    ``shares (3, 4)`` has the intended shares of the four ranks in each grade.
+    ``changes (N, 3)`` has ``log(wrong area / right area)`` of the three wrong pictures. ``shares (3, 4)`` has the
+    wanted shares of the ranks for each grade.
     """
     # A guesser sees how large the differences are, so the shares must hold in each grade and not only over all grades.
     areas = np.sort(np.pad(changes, ((0, 0), (0, 1))), axis=1)
@@ -358,14 +344,14 @@ def _any_pair(holds: Weights, pairs: npt.NDArray[np.bool_]) -> npt.NDArray[np.bo
     return np.asarray(((holds @ pairs) * holds).any(axis=1))
 
 
-def overlap(around: Window, near: Mask, edit: Edit, other: Edit) -> tuple[bool, int]:
-    """Return two values: True if ``other`` meets the area ``near``, and the number of pixels in both edits.
+def overlap(around: Window, neighbourhood: Mask, first: Edit, second: Edit) -> tuple[bool, int]:
+    """Return True if ``second`` meets the area ``neighbourhood``, and the number of pixels in both edits.
 
-    ``near`` is a mask of the neighbourhood of ``edit``; it covers only the window ``around``. The number is 0 if the
-    first value is False.
+    ``neighbourhood`` is a mask of the surroundings of ``first``, cropped to the window ``around``. If the first value
+    is False, the number is 0.
     """
     rows, columns = (
-        slice(max(a.start, b.start), min(a.stop, b.stop)) for a, b in zip(around, other.slices, strict=True)
+        slice(max(a.start, b.start), min(a.stop, b.stop)) for a, b in zip(around, second.slices, strict=True)
     )
     if rows.start >= rows.stop or columns.start >= columns.stop:
         return False, 0
@@ -376,10 +362,10 @@ def overlap(around: Window, near: Mask, edit: Edit, other: Edit) -> tuple[bool, 
             columns.start - own[1].start : columns.stop - own[1].start,
         ]
 
-    theirs = part(other.area, other.slices)
-    if not bool((part(near, around) & theirs).any()):
+    theirs = part(second.area, second.slices)
+    if not bool((part(neighbourhood, around) & theirs).any()):
         return False, 0
-    mine = part(embedded(edit.area, edit.slices, around), around)
+    mine = part(embedded(first.area, first.slices, around), around)
     return True, int(np.count_nonzero(mine & theirs))
 
 

@@ -1,8 +1,7 @@
 """Local edits of a mask and their measures.
 
-An edit either over-segments or under-segments. An over-segmenting edit adds an area, so that the mask must be
-contracted there. An under-segmenting edit removes an area, so that the mask must be expanded there. Lengths are pixels
-of the working image, and masks are bool ``(H, W)``.
+An edit adds an area (over-segments) or removes an area (under-segments). Lengths are pixels of the working image, and
+masks are bool ``(H, W)``.
 """
 
 from __future__ import annotations
@@ -69,9 +68,9 @@ class Limits:
 
     @classmethod
     def at(cls, rules: Deformation, side: int, depth: float) -> Limits:
-        """Return the limits for edits that are about as deep as ``depth`` (up to 12 % more or less).
+        """Return the limits for edits about as deep as ``depth`` (up to 12 % more or less).
 
-        ``side`` is the longer side of the working image in pixels; ``depth`` is a fraction of this side.
+        ``side`` is the longer side of the working image in pixels; ``depth`` is a fraction of it.
         """
         around = {"min_depth": depth * side / _NEAR, "max_depth": depth * side * _NEAR, "depth_to_size": (0.0, 0.0)}
         return replace(cls.of(rules, side), exact=True, **around)  # type: ignore[arg-type]
@@ -93,10 +92,7 @@ class Limits:
         )
 
     def most(self, over: bool) -> float:
-        """Return the largest area that an edit may add (``over``) or remove, divided by the lesion's area.
-
-        If an edit may add the share a of the lesion, it may remove the share a / (1 + a) (:func:`taken`).
-        """
+        """Return the largest area that an edit may add (``over``) or remove, divided by the lesion's area."""
         return self.max_share if over else taken(self.max_share)
 
 
@@ -109,9 +105,11 @@ def taken(share: float) -> float:
 class Edit:
     """One edit: the changed area as a crop, its position and its measures.
 
-    ``over`` is True if the edit adds the area, False if it removes the area. ``corner_xy`` is x, y of the crop's first
-    pixel. ``point_xy`` is the pixel of the changed area that is farthest from the area's border. ``depth`` is the
-    largest distance in pixels that the contour moves. ``share`` is the changed area divided by the lesion's area.
+    - ``over``: True if the edit adds the area, False if it removes the area.
+    - ``corner_xy``: x, y of the crop's first pixel.
+    - ``point_xy``: the pixel of the changed area that is farthest from the area's border.
+    - ``depth``: how far the contour moves at most, in pixels.
+    - ``share``: the changed area divided by the lesion's area.
     """
 
     over: bool
@@ -139,8 +137,9 @@ class Edit:
         return mask
 
     def within(self, distance: float, shape: tuple[int, int]) -> tuple[Window, Mask]:
-        """Return a crop of a picture of ``shape``, and the mask of its pixels within ``distance`` pixels of the changed
-        area.
+        """Return a crop, and the mask ``(h, w)`` of its pixels within ``distance`` pixels of the changed area.
+
+        ``shape`` is the shape of the picture that is cropped.
         """
         around = grown(self.slices, int(np.ceil(distance)) + 1, shape)
         area = embedded(self.area, self.slices, around)
@@ -157,11 +156,9 @@ class Edit:
 
 
 def apply(mask: Mask, edits: Iterable[Edit]) -> Mask:
-    """Return the mask after the given edits, made in their order.
-
-    The order matters, because an edit may have been drawn on a mask that already had an earlier edit.
-    """
+    """Return the mask after the given edits, made in their order."""
     result = mask.copy()
+    # The order matters: an edit may have been drawn on a mask that already had an earlier edit.
     for edit in edits:
         if edit.over:
             result[edit.slices] |= edit.area
@@ -171,15 +168,12 @@ def apply(mask: Mask, edits: Iterable[Edit]) -> Mask:
 
 
 def part_count(mask: Mask) -> tuple[int, int, int]:
-    """Return the numbers of 4-connected parts, of 8-connected parts and of background parts (1 plus the number of
-    holes).
-
-    Attributes count 4-connected parts, but a viewer sees 8-connected parts. The numbers differ if two parts meet at a
-    corner.
-    """
+    """Return three counts: 4-connected parts, 8-connected parts, and background parts."""
     # The background outside the mask's window is a single part.
     around = mask[window(mask, 1)]
     lesion, ground = around.view(np.uint8), framed(~around, True).view(np.uint8)
+    # Attributes count 4-connected parts, but a viewer sees 8-connected parts. The two differ where parts meet at a
+    # corner.
     return (
         int(cv2.connectedComponents(lesion, connectivity=4)[0]) - 1,
         int(cv2.connectedComponents(lesion, connectivity=8)[0]) - 1,
@@ -205,33 +199,25 @@ def distance_to(mask: Mask) -> Field:
 
 
 def deepest_xy(area: Mask) -> tuple[int, int]:
-    """Return the pixel (x, y) of a non-empty area that is farthest from the border.
-
-    If several pixels are equally far, return the first in reading order.
-    """
+    """Return the pixel (x, y) of a non-empty area that is farthest from its border; the first one in reading order."""
     inside = exact_distance(framed(area, False))
     y, x = divmod(int(np.argmax(inside)), inside.shape[1])
     return x - 1, y - 1
 
 
 def exact_distance(inside: Mask) -> Field:
-    """Return the exact distance of every True pixel to the nearest False pixel; there must be a False pixel.
-
-    The last bits of OpenCV's result depend on the array's address in memory, so they could decide which of several
-    equally deep pixels comes first. Squared distances are whole numbers below 2^24, which float32 holds exactly, so the
-    result is rounded to square roots of whole numbers.
-    """
+    """Return the exact distance of every True pixel to the nearest False pixel; there must be a False pixel."""
     distance = cv2.distanceTransform(inside.view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
+    # The last bits of OpenCV's result depend on the array's address in memory, and could decide which of several
+    # equally deep pixels comes first. Squared distances are whole numbers below 2^24, which float32 holds exactly.
     np.multiply(distance, distance, out=distance)
     np.rint(distance, out=distance)
     return np.asarray(np.sqrt(distance, out=distance), np.float32)
 
 
 def framed(mask: Mask, value: bool) -> Mask:
-    """Return the mask with a border of one pixel on every side, filled with ``value``.
-
-    This function is many times faster than ``np.pad``.
-    """
+    """Return the mask with a border of one pixel on every side, filled with ``value``."""
+    # Many times faster than np.pad.
     wider = cv2.copyMakeBorder(mask.view(np.uint8), 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=int(value))
     return np.asarray(wider.view(np.bool_))
 

@@ -1,9 +1,4 @@
-"""Plan of a case's contour evaluation and revision: the true edits, the points and the four outlines.
-
-A plan is drawn once for a case, before the case's path is known. True edits are in the suboptimal mask. The other edits
-are spurious: they appear only in the four outlines that are offered as the revised outline, or determine the position
-of a point that marks no error.
-"""
+"""Plan of a case's questions on outlines: the errors of the suboptimal mask, the points and the four outlines."""
 
 from __future__ import annotations
 
@@ -29,9 +24,9 @@ _MODEST = (False, True, True)
 class ContourPlan:
     """All random choices for a case's questions on outlines.
 
-    - ``true``: the indices of the edits (errors) in the suboptimal mask.
+    - ``true``: the indices of the edits in the suboptimal mask (its errors).
     - ``results``: the errors of each of the four pictures, in the order shown, as indices of edits; the right picture
-      has no error.
+      has none.
     - ``overlap``: the IoU of the suboptimal mask with the optimal mask.
     """
 
@@ -50,10 +45,7 @@ class ContourPlan:
         return apply(optimal, [self.edits[number] for number in errors])
 
     def moved(self, by_xy: tuple[int, int]) -> ContourPlan:
-        """Convert a plan that was made on a crop to coordinates of the full picture.
-
-        ``by_xy`` is the position (x, y) of the crop's first pixel in the full picture.
-        """
+        """Return the plan of a crop in coordinates of the full picture; ``by_xy`` is the crop's first pixel there."""
 
         def shift(xy: tuple[int, int]) -> tuple[int, int]:
             return xy[0] + by_xy[0], xy[1] + by_xy[1]
@@ -69,17 +61,12 @@ class ContourPlan:
 
     @property
     def letters(self) -> tuple[str, ...]:
-        """Return the letter of each point.
-
-        Letters are assigned from left to right, and from top to bottom for points in the same column.
-        """
+        """Return the letters of the points, given from left to right (in one column from top to bottom)."""
         order = sorted(range(len(self.points)), key=lambda number: self.points[number].xy)
         return tuple(string.ascii_uppercase[order.index(number)] for number in range(len(self.points)))
 
     def marked(self, over: bool) -> tuple[int, ...]:
-        """Return the option numbers of the points where the mask must be contracted (``over`` True) or expanded
-        (False).
-        """
+        """Return the numbers of the right options: points where the mask must be contracted (``over``) or expanded."""
         return tuple(
             number
             for number, point in enumerate(self.points, start=1)
@@ -93,9 +80,9 @@ def draw_plan(
 ) -> ContourPlan | str:  # fmt: skip
     """Draw a random plan for a non-empty mask; return a short reason instead if no plan is possible.
 
-    ``field`` has the pixels that an outline may cover. ``edits`` and ``points`` are the settings of these names in a
-    perception recipe. ``depth`` is the depth of every edit as a fraction of the longer side; None for the recipe's
-    range.
+    - ``field``: the pixels that an outline may cover.
+    - ``edits``, ``points``: the settings of these names in a perception recipe.
+    - ``depth``: the depth of every edit as a fraction of the longer side; None for the recipe's range.
     """
     side = max(optimal.shape)
     limits = Limits.of(edits, side) if depth is None else Limits.at(edits, side, depth)

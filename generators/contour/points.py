@@ -1,10 +1,6 @@
-"""Coloured points of a revision: true points, which mark a true edit, and other points that look the same.
+"""Coloured points of a revision: true points, which mark an edit, and other points that look the same.
 
-Each of the other points is about as far from the outline as the deepest pixel of a possible edit would be. Its
-position is chosen from many possible positions. Each point lies outside the outline with the same probability,
-independently of the other points, so the number of points on a side does not show where the true points are. On each
-side of the outline, the most isolated point is a true point as often as the least isolated one, and the point farthest
-from the outline as often as the nearest.
+Their number, sides, isolation and distances from the outline do not show which points are true.
 """
 
 from __future__ import annotations
@@ -47,9 +43,10 @@ _HALVINGS = 12  # number of bisection steps in which a probability is found
 class PointRules:
     """A recipe's settings for points; distances are divided by the picture's longer side.
 
-    ``max`` and ``min`` are the largest and the smallest number of points. ``min_distance`` is the least distance
-    between two points. ``min_clearance`` is the least distance between an edit and a point that marks no edit.
-    ``palette`` names the colours of the points.
+    - ``max``, ``min``: the largest and the smallest number of points.
+    - ``min_distance``: the least distance between two points.
+    - ``min_clearance``: the least distance between an edit and a point that marks no edit.
+    - ``palette``: the set of colours.
     """
 
     max: int
@@ -60,11 +57,10 @@ class PointRules:
 
 
 class RankCount(NamedTuple):
-    """Counts that show whether true points (at errors) have larger values of a measure than other points, on one side
-    of the outline.
+    """Comparison of true points with other points on one side of the outline.
 
-    ``true`` and ``others`` are the numbers of true points and of other points. ``above`` is the number of (true, other)
-    pairs in which the true point has the larger value.
+    - ``true``, ``others``: the numbers of true points and of other points.
+    - ``above``: the number of (true, other) pairs in which the true point has the larger value.
     """
 
     true: int
@@ -74,9 +70,7 @@ class RankCount(NamedTuple):
 
 @dataclass(frozen=True)
 class Point:
-    """A coloured point; ``edit`` is the index of the suboptimal mask's edit that the point marks, or None if it marks
-    none.
-    """
+    """A coloured point; ``edit`` is the index of the edit that it marks, or None."""
 
     xy: Pixel
     color: str
@@ -91,10 +85,10 @@ def draw_points(
 ) -> tuple[Point, ...] | None:  # fmt: skip
     """Return the points that mark errors (true points) and other points; None if no other point fits.
 
-    There are as many other points as the recipe wants, or as many as fit. ``true`` has the indices of the edits
-    that were made in the suboptimal mask. ``alike`` has these and the indices of the edits that could have been made
-    instead. ``rules`` is the recipe's table ``points``. ``side`` is the whole picture's longer side in pixels, which
-    the lengths of ``rules`` refer to.
+    - ``true``: the indices of the suboptimal mask's edits.
+    - ``alike``: the same, and the edits that could have been made instead.
+    - ``rules``: the recipe's settings for points.
+    - ``side``: the whole picture's longer side in pixels.
     """
     rng = sampler.rng
     wanted = int(rng.integers(max(len(true) + 1, rules.min), rules.max + 1))
@@ -191,28 +185,33 @@ def _free_places(
 
 
 def choose(
-    own: list[Pixel], places: list[Pixel], together: Flags, inside: Flags, depths: Numbers, wanted: int,
+    true_points: list[Pixel], places: list[Pixel], together: Flags, inside: Flags, depths: Numbers, wanted: int,
     rng: np.random.Generator,
 ) -> tuple[int, ...]:  # fmt: skip
     """Choose positions at random for the points that mark no edit; return their indices in ``places``, at least one.
 
-    ``own`` are the positions of the true points, which mark an edit. ``places`` are the possible positions of the other
-    points; at most ``wanted`` of them are chosen. ``together (N, N)`` is True for two of ``places`` that can both be
-    shown. ``inside`` is True for a point inside the drawn outline; ``depths`` has each point's distance from the
-    outline in pixels. ``inside`` and ``depths`` have the true points first, then ``places``.
+    - ``true_points``: the positions of the points that mark an edit.
+    - ``places``: the possible positions; at most ``wanted`` are chosen.
+    - ``together (N, N)``: True for two of ``places`` that can both be shown.
+    - ``inside``: True for a point inside the outline; the true points first, then ``places``.
+    - ``depths``: the distances from the outline in pixels, in this order, too.
     """
-    xy = np.array([*own, *places], float)
+    xy = np.array([*true_points, *places], float)
     distances = np.hypot(*(xy[:, None] - xy[None, :]).transpose(2, 0, 1))
     np.fill_diagonal(distances, np.inf)
-    candidate_sets = sorted({_hand(inside[len(own) :], together, wanted, rng) for _ in range(_HANDS)})
+    candidate_sets = sorted({_hand(inside[len(true_points) :], together, wanted, rng) for _ in range(_HANDS)})
     # The largest sets are so tightly packed that the true points stand apart, so one point fewer is allowed.
     most = max(len(candidate_set) for candidate_set in candidate_sets)
     candidate_sets = [candidate_set for candidate_set in candidate_sets if len(candidate_set) >= max(1, most - 1)]
-    compared = [_compared(len(own), candidate_set, inside, depths, distances, rng) for candidate_set in candidate_sets]
+    compared = [
+        _compared(len(true_points), candidate_set, inside, depths, distances, rng) for candidate_set in candidate_sets
+    ]
     rank_counts, leaning = zip(*compared, strict=True)
+    # The most isolated point of a side is then a true point as often as the least isolated one, and the farthest from
+    # the outline as often as the nearest. The number of points on a side shows nothing either.
     columns = [_as_by_chance(column) for column in zip(*rank_counts, strict=True)]
-    others = [inside[len(own) + np.array(candidate_set)] for candidate_set in candidate_sets]
-    columns.append(_sides_by_chance(inside[: len(own)], others))
+    others = [inside[len(true_points) + np.array(candidate_set)] for candidate_set in candidate_sets]
+    columns.append(_sides_by_chance(inside[: len(true_points)], others))
     levels, shares = zip(*columns, strict=True)
     weights = rake(np.stack(levels, axis=1), shares, np.array(leaning))
     return candidate_sets[int(rng.choice(len(candidate_sets), p=weights))]
@@ -235,15 +234,16 @@ def _sides_by_chance(
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
     """Return the index of each candidate set's level, and the wanted share of each level.
 
-    A level is a pair: the number of points in the set, and the number of these points that lie inside. By the wanted
-    shares, each point lies outside with the same probability, independently of the other points. The frequencies of the
-    numbers of points are kept. ``true_inside`` has flags of the true points, ``others_inside`` of each set's points.
+    A level is two numbers: the points in the set, and how many of them lie inside. ``true_inside`` has flags of the
+    true points, ``others_inside`` of each set's points.
     """
     counts = [(len(flags), int(np.count_nonzero(flags))) for flags in others_inside]
     found, sizes = sorted(set(counts)), Counter(size for size, _ in counts)
     own = int(np.count_nonzero(true_inside))
     most_inside = own + max(inside for _, inside in counts)
     most_outside = len(true_inside) - own + max(size - inside for size, inside in counts)
+    # Each point lies outside with one probability, independently of the other points. The frequencies of the numbers of
+    # points are kept.
     shares: list[float] = []
     for size in sorted(sizes):
         rate = _rate_inside(len(true_inside) + size, most_inside, most_outside)
@@ -313,8 +313,8 @@ def _compared(
 ) -> tuple[list[RankCount], list[float]]:
     """Compare isolation and distance from the outline between true points and the other points on their side.
 
-    Returns four rank counts and four mean differences of logarithms: isolation outside and inside, then distance
-    outside and inside.
+    Return four rank counts and four mean differences of logarithms: isolation outside and inside, then distance outside
+    and inside.
     """
     shown = np.array([*range(true), *(true + number for number in candidate_set)])
     rank_counts, leaning = [], []

@@ -15,17 +15,13 @@ def rake(
     shares: Sequence[npt.NDArray[np.float64]],
     tilt: npt.NDArray[np.float64] | None = None,
 ) -> npt.NDArray[np.float64]:
-    """Return weights ``(N,)`` for the rows of ``levels``, so that each category is drawn with its wanted share.
+    """Return weights ``(N,)`` for random draws of rows, so that each category is drawn with its wanted share.
 
-    ``levels`` ``(N, K)`` has a category (a number from 0) of each of N rows in each of K columns. It is ``(N, M, K)``
-    if a row stands for M members that are drawn equally often. ``shares`` has, for each column, the wanted share of
-    every category; categories that do not occur are ignored. If not all shares can be met at once, the shares of the
-    last columns are met best.
-
-    Iterative proportional fitting gives the weights closest to equal weights (Deming and Stephan 1940; Csiszár 1975).
-    If rows have several members, the result is approximate, because a row is scaled by the mean of its members'
-    factors. ``tilt`` ``(N, L)`` has L quantities of each row; the weights are also tilted exponentially, which brings
-    the weighted mean of each quantity near 0.
+    - ``levels``: each row's categories (numbers from 0) in K columns, ``(N, K)``. It is ``(N, M, K)`` if a row stands
+      for M members that are drawn equally often.
+    - ``shares``: for each column the wanted share of every category. If not all can be met, those of the last columns
+      are met best.
+    - ``tilt``: further numbers ``(N, L)`` of each row; each gets a weighted mean near 0.
     """
     members = levels[:, None] if levels.ndim == 2 else levels
     # For every column, the share of a row's members at each level, ``(N, levels)``.
@@ -34,6 +30,8 @@ def rake(
         for column, share in zip(members.transpose(2, 0, 1), shares, strict=True)
     ]
     weights = np.ones(len(members)) / max(1, len(members))
+    # Iterative proportional fitting gives the weights closest to equal weights (Deming and Stephan 1940; Csiszár 1975).
+    # With several members it is approximate: a row is scaled by the mean of its members' factors.
     for _ in range(_ROUNDS):
         for held, share in zip(shared, shares, strict=True):
             found = weights @ held

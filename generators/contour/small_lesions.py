@@ -1,9 +1,6 @@
-"""The four outlines offered as the revised outline, for a small lesion: each revises the suboptimal mask at one place.
+"""The four outlines offered for a small lesion: each revises the suboptimal mask at one place.
 
-On a small lesion the points of two edits would be too close together, so the suboptimal mask has one error. One picture
-undoes this error. Each of the other pictures makes an edit at another place of the suboptimal mask; this edit is drawn
-in the same way as the error. So each picture differs by one edit from the outline shown, and the outlines alone do not
-tell which of the four is right.
+The suboptimal mask has one error. One outline undoes it, and each of the others makes an edit at another place.
 """
 
 from __future__ import annotations
@@ -42,9 +39,10 @@ _MOST_SHARED = (
 class _Revised(NamedTuple):
     """The mask with one error, and choices of three further edits of this mask.
 
-    ``edits`` has the error, then the other edits. ``threes (N, 3)`` has the numbers of the edits of each choice.
-    ``levels (N, 6)`` and ``tilt (N, 4)`` are arguments of :func:`rake`. ``areas (N, 3)`` has the changes of area in the
-    wrong pictures, in logarithms.
+    - ``edits``: the error, then the other edits.
+    - ``threes (N, 3)``: the numbers of the edits of each choice.
+    - ``levels (N, 6)``, ``tilt (N, 4)``: arguments of :func:`rake`.
+    - ``areas (N, 3)``: the logarithms of the changes of area in the wrong pictures.
     """
 
     edits: tuple[Edit, ...]
