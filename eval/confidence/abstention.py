@@ -1,4 +1,4 @@
-"""Abstentions in runs with ``--may-abstain``: how often models abstain, and what the permission changes."""
+"""Abstentions in runs with ``--may-abstain``: how often models abstain, and how their answers change."""
 
 from __future__ import annotations
 
@@ -35,13 +35,12 @@ def is_abstention(reply: str | None) -> bool:
 
 
 def abstention(study: ScoredSample) -> pl.DataFrame:
-    """Return, for each model that could abstain, a row (:data:`SCHEMA`) for each level and one for all levels together.
+    """Return a table (:data:`SCHEMA`) of models that could abstain: a row for each level, and one for all levels.
 
     - ``abstained``: the share of items with an abstention.
-    - ``accuracy_kept``: the share of the other items that is answered right.
-    - ``accuracy_all``: the share of all items that is answered right; an abstention is not right.
-    - ``changed``: among the items that the model answered both when it could abstain and when it could not, the share
-      with different answers; null if it could abstain in every run.
+    - ``accuracy_kept``: the share of right answers among the other items.
+    - ``accuracy_all``: the share of right answers among all items.
+    - ``changed``: the share of answers that differ from a run without ``--may-abstain``; null if there is none.
     """
     graded = study.graded
     plain = _plain_of(graded)
@@ -89,7 +88,7 @@ def _scored(study: ScoredSample, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _plain_of(graded: Graded) -> dict[str, str]:
-    """Return the name that each protocol has without the permission to abstain, keyed by the name with it."""
+    """Return the names of protocols without the permission to abstain, by their names with it."""
     found = {}
     for run in graded.runs:
         if conditions.of_run(run.about).may_abstain:

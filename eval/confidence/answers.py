@@ -1,7 +1,10 @@
 """Graded answers, each with its confidence.
 
-There are three sources of confidence: the model states it in its reply (``stated``), the item is asked several times
-and the answers agree (``repeats``), or the model's server returns the probability of the answer's tokens (``logprob``).
+There are three sources of confidence:
+
+- ``stated``: the model states it in its reply.
+- ``repeats``: the share of an item's repeats with the most frequent answer.
+- ``logprob``: the probability of the answer's tokens, as the model's server returns it.
 """
 
 from __future__ import annotations
@@ -28,14 +31,14 @@ _READ = (
 
 
 def answers_with_confidence(study: ScoredSample) -> pl.DataFrame:
-    """Return a table of answers with their confidence; an answer has a row for each source of confidence in its run.
+    """Return a table of answers with their confidence, with a row for each source of confidence in the run.
 
-    - ``model, protocol, level, item_id, correct``: the answer; in rows of ``repeats``, an item's most frequent answer.
+    - ``model, protocol, level, item_id, correct``: the answer; for ``repeats``, the item's most frequent answer.
     - ``cluster``: the index of the patient.
     - ``estimate``: the source of the confidence: ``stated``, ``repeats`` or ``logprob``.
-    - ``confidence``: from 0 to 1; null if the reply states none, or the server returned no probability.
-    - ``statement``: a state of ``chexqa.eval.prompts.parser_confidence``, such as ``stated`` or ``missing``.
-    - ``_weight``: 1 / the number of rows with the same model, protocol, item and source.
+    - ``confidence``: from 0 to 1; null if there is none.
+    - ``statement``: ``stated``, ``missing`` or another state of ``chexqa.eval.prompts.parser_confidence``.
+    - ``_weight``: 1 / the number of rows of this model, protocol, item and source.
     """
     rows = with_clusters(study.graded.grades.select(_READ))[0].drop("patient_id", "study_id", "picture")
     rows = rows.join(study.rows.select(*WHO, "item_id").unique(), on=[*WHO, "item_id"], how="semi")
@@ -46,12 +49,11 @@ def answers_with_confidence(study: ScoredSample) -> pl.DataFrame:
 
 
 def repeated(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the most frequent answer of each item that was asked at least twice in one order of options.
+    """Return the most frequent answer to each item that was asked at least twice in one order of options.
 
-    ``confidence`` is the share of the item's repeats that give this answer. A repeat without a readable answer counts
-    as a repeat that gives another answer. If two answers are equally frequent, the answer that was given first is
-    returned. Questions on places are left out.
+    The column ``confidence`` is the share of the item's repeats with this answer. Questions on places are left out.
     """
+    # A repeat without a readable answer counts as one with another answer. Of equally frequent answers, the first wins.
     place = [*WHO, "item_id", "rotation"]
     said = pl.when(pl.col("state").is_in(ANSWERED)).then(pl.col("parsed").list.sort().cast(pl.List(pl.String))
                                                          .list.join(" "))  # fmt: skip
@@ -91,7 +93,7 @@ def _selected(rows: pl.DataFrame, estimate: str, statement: pl.Expr | None = Non
 
 
 def _any_of(who: Iterable[tuple[str, str]]) -> pl.Expr:
-    """Return an expression that is true for the rows of these pairs of model and protocol."""
+    """Return an expression that is True in rows with one of these pairs of model and protocol."""
     return pl.any_horizontal(
         pl.lit(False), *((pl.col("model") == model) & (pl.col("protocol") == protocol) for model, protocol in who)
     )

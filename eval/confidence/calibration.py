@@ -1,13 +1,6 @@
 """Calibration of confidences: the Brier score with its parts, and the expected calibration error.
 
-Confidences are grouped into ten bins of equal width. A bin has a mean confidence c and a share y of right answers:
-
-- Its reliability term is the square of c - y.
-- Its resolution term is the square of y - y', where y' is the share of right answers in all bins together.
-- Its calibration error is the distance between c and y.
-
-Each term is weighted by the bin's share of the answers. In a finite sample, the expected calibration error is above 0
-even for a perfectly calibrated model; :func:`chance_error` computes this value.
+Confidences are grouped into ten bins of equal width.
 """
 
 from __future__ import annotations
@@ -24,9 +17,12 @@ Ints = npt.NDArray[np.integer]
 
 
 class Bins(NamedTuple):
-    """The K bins that have answers: each bin's index, total weight, mean confidence and share of right answers.
+    """The K bins that have answers, as arrays ``(K,)``.
 
-    All fields have the shape ``(K,)``.
+    - ``number``: the index of the bin, 0 to 9.
+    - ``weight``: the total weight of its answers.
+    - ``confidence``: their mean confidence.
+    - ``right``: the share of right answers.
     """
 
     number: Ints
@@ -36,7 +32,7 @@ class Bins(NamedTuple):
 
 
 def bin_of(confidence: Floats) -> Ints:
-    """Return the index of each confidence's bin, 0 to 9; 1.0 belongs to the last bin.
+    """Return the index (0 to 9) of the bin that a confidence belongs to, for an array of confidences.
 
     >>> bin_of(np.array([0.0, 0.1, 0.95, 1.0])).tolist()
     [0, 1, 9, 9]
@@ -49,7 +45,7 @@ def bin_of(confidence: Floats) -> Ints:
 def bins(confidence: Floats, right: Floats, weight: Floats) -> Bins:
     """Sort N answers into bins and return the bins that are not empty; all arguments have the shape ``(N,)``.
 
-    ``right`` is 1 for a right answer, 0 for a wrong one, and can lie between them.
+    ``right`` is 1 for a right answer and 0 for a wrong one; values between them are possible.
     """
     where = bin_of(confidence)
     total = np.bincount(where, weight, BINS)
@@ -59,7 +55,13 @@ def bins(confidence: Floats, right: Floats, weight: Floats) -> Bins:
 
 
 class Calibration(NamedTuple):
-    """The three parts of the Brier score, and the expected calibration error (``error``); each from 0 to 1."""
+    """The three parts of the Brier score, and the expected calibration error; all from 0 to 1.
+
+    - ``reliability``: the mean square of ``confidence - share of right answers`` in the bins; 0 is best.
+    - ``resolution``: the variance of the share of right answers between the bins.
+    - ``uncertainty``: ``p * (1 - p)``; p is the share of right answers.
+    - ``error``: the mean distance between confidence and share of right answers in the bins.
+    """
 
     reliability: float
     resolution: float
@@ -81,11 +83,11 @@ def calibration(held: Bins) -> Calibration:
 
 
 def chance_error(confidence: Floats, weight: Floats, seed: int = 0) -> float:
-    """Return the expected calibration error of a perfectly calibrated model with these confidences ``(N,)``.
+    """Return the calibration error that a perfectly calibrated model would have by chance; NaN without answers.
 
-    The result is the mean over 200 simulated sets of answers. In them, an answer is right with a probability that
-    equals its confidence.
+    ``confidence`` and ``weight`` have the shape ``(N,)``.
     """
+    # The mean over simulated sets of answers. In them, an answer is right with a probability equal to its confidence.
     if not confidence.size:
         return float("nan")
     where, rng = bin_of(confidence), np.random.default_rng(seed)

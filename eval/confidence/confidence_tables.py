@@ -1,6 +1,4 @@
-"""Tables of confidences: measures for each model, protocol, source of confidence and level, and the points of the
-reliability and coverage curves.
-"""
+"""Tables of confidences: measures of calibration, bins of confidence, and the curve of risk against coverage."""
 
 from __future__ import annotations
 
@@ -41,13 +39,12 @@ CURVE: dict[str, Any] = {
 
 
 def confidences(study: ScoredSample) -> dict[str, pl.DataFrame]:
-    """Return three tables, keyed by name.
+    """Return three tables by name; each has its rows by model, protocol, source of confidence and level.
 
-    - ``confidence``: a row (:data:`SUMMARY`) for each model, protocol, source of confidence (column ``estimate``) and
-      level, and for all levels together.
+    - ``confidence``: measures (:data:`SUMMARY`).
     - ``confidence_bins``: a row (:data:`BIN`) for each bin of confidence that has answers.
-    - ``confidence_curve``: a row (:data:`CURVE`) for each distinct confidence: the share of answers with at least this
-      confidence, and the share of these answers that is wrong.
+    - ``confidence_curve``: a row (:data:`CURVE`) for each confidence: the share of answers with at least this
+      confidence, and how many of these are wrong.
     """
     answers = answers_with_confidence(study)
     rows = pl.concat([answers, answers.with_columns(pl.lit(ALL).alias("level"))])

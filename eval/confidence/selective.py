@@ -1,4 +1,4 @@
-"""Separation of right answers from wrong ones by their confidence, and the choice of answers to hand to a reader."""
+"""Right answers told from wrong ones by their confidence, and the choice of answers to hand to a reader."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 class Area(NamedTuple):
-    """Area under the ROC curve with the ends of its 95 % interval; NaN means that it cannot be computed."""
+    """Area under the ROC curve, with the ends of its 95 % interval; NaN if it cannot be computed."""
 
     value: float
     low: float
@@ -31,10 +31,11 @@ class Area(NamedTuple):
 def auroc(confidence: Floats, right: Bools, cluster: Ints) -> Area:
     """Return the probability that a right answer has a higher confidence than a wrong one; a tie counts one half.
 
-    All arguments have the shape ``(N,)``; ``cluster`` is the index of each answer's patient. The variance sums each
-    patient's structural components (Obuchowski, Biometrics 1997). The interval is computed on the logit scale with a t
-    quantile.
+    All arguments have the shape ``(N,)``; ``cluster`` is the index of the patient. Fewer than :data:`LEAST` right or
+    wrong answers give NaN.
     """
+    # The variance sums each patient's structural components (Obuchowski, Biometrics 1997). The interval is computed on
+    # the logit scale with a t quantile.
     nothing = Area(np.nan, np.nan, np.nan)
     yes, no = confidence[right], confidence[~right]
     if min(yes.size, no.size) < LEAST:
@@ -54,18 +55,18 @@ def auroc(confidence: Floats, right: Bools, cluster: Ints) -> Area:
 
 
 def _placements(own: Floats, others: Floats) -> Floats:
-    """Return, for each value of ``own``, the share of ``others`` below it; an equal value counts one half."""
+    """Return the share of ``others`` below each value of ``own``; an equal value counts one half."""
     ranks = stats.rankdata(np.concatenate([own, others]))[: own.size] - stats.rankdata(own)
     placed: Floats = ranks / others.size
     return placed
 
 
 class Curve(NamedTuple):
-    """Risk against coverage: a point for each of K distinct confidences, from the highest to the lowest.
+    """Curve of risk against coverage, as arrays ``(K,)`` for K distinct confidences from the highest to the lowest.
 
-    Each field has the shape ``(K,)``.
-    ``coverage`` is the share of answers with at least this confidence. ``risk`` is the share of these answers that is
-    wrong.
+    - ``threshold``: the confidence.
+    - ``coverage``: the share of answers with at least this confidence.
+    - ``risk``: the share of wrong answers among these.
     """
 
     threshold: Floats
@@ -82,16 +83,15 @@ def risk_coverage(confidence: Floats, right: Floats, weight: Floats) -> Curve:
 
 
 def area(curve: Curve) -> float:
-    """Return the area under risk against coverage: the mean risk over all coverages.
+    """Return the area under the curve, which is the mean risk over all coverages; lower is better, NaN without answers.
 
-    Answers of equal confidence are taken in random order, so the number of wrong answers grows linearly between two
-    points of the curve. A lower area is better. Confidences without information have an area equal to the share of
-    wrong answers.
+    Confidences without information have an area equal to the share of wrong answers.
     """
     if not curve.coverage.size:
         return float("nan")
     start = np.concatenate([[0.0], curve.coverage[:-1]])
     before = np.concatenate([[0.0], (curve.coverage * curve.risk)[:-1]])
+    # Answers of equal confidence are taken in random order, so wrong answers grow linearly between two points.
     step = curve.coverage - start
     slope = (curve.coverage * curve.risk - before) / step
     # Integral of (before + slope * (x - start)) / x from start to coverage.
@@ -100,19 +100,20 @@ def area(curve: Curve) -> float:
 
 
 class Handed(NamedTuple):
-    """The share of answers handed to a reader, and the share of kept answers that is wrong (NaN if none is kept)."""
+    """The share of answers handed to a reader, and the share of wrong ones among the kept answers (NaN if none)."""
 
     share: float
     errors: float
 
 
 def handed_over(confidence: Floats, right: Floats, weight: Floats, cluster: Ints) -> Handed:
-    """Return the share of answers that are handed to a reader, and the share of wrong answers among the kept answers.
+    """Return how many answers are handed to a reader if at most one in five of the kept answers may be wrong.
 
-    An answer is handed over if its confidence is below a threshold, or NaN. All arguments have the shape ``(N,)``. The
-    patients are divided into five parts. The threshold for a part is chosen on the other four parts: the lowest
-    threshold at which at most one in five of the kept answers is wrong.
+    An answer is handed over if its confidence is below a threshold, or NaN. The threshold is chosen on other patients.
+    All arguments have the shape ``(N,)``.
     """
+    # The patients are divided into FOLDS parts. The threshold for a part is chosen on the other parts: the lowest one
+    # with a share of wrong answers of at most ERRORS.
     kept = np.zeros(confidence.size, bool)
     stated = ~np.isnan(confidence)
     for fold in range(FOLDS):

@@ -33,16 +33,15 @@ def has_altered(graded: Graded) -> bool:
 
 
 def left_out(graded: Graded) -> list[NotAudited]:
-    """Return the cases that have no altered picture, for each condition that at least one run asked."""
+    """Return the cases without an altered picture, for each condition (such as ``target``) that a run asked."""
     asked = {condition for run in graded.runs for condition in asked_conditions(run.about)}
     return [row for row in altered_items.load(graded.benchmark).not_audited or () if row.condition in asked]
 
 
 def answer_pairs(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each answer to an altered item, together with the answer to the original item.
+    """Return a row for each answer to an altered item, with the answer to the original item beside it.
 
-    The columns are those of :func:`originals` and :data:`COLUMNS`. A row is left out if one of the two answers could
-    not be read.
+    The columns are those of :func:`originals` and :data:`COLUMNS`. Both answers must be readable.
     """
     graded = study.graded
     keys = altered_items.load(graded.benchmark).keys or {}
@@ -54,9 +53,11 @@ def answer_pairs(study: ScoredSample) -> pl.DataFrame:
 
 
 def originals(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each answer to an unaltered item.
+    """Return a row for each answer to an unaltered item, with these columns beside those of the item:
 
-    ``first`` is the model's answer, ``right`` is True if it is right, and ``answer`` is the key's answer.
+    - ``first``: the model's answer.
+    - ``right``: True if the answer is right.
+    - ``answer``: the key's answer.
     """
     rows = study.said.filter(pl.col("state").is_in(ANSWERED))
     return rows.select(

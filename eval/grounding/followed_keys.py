@@ -1,6 +1,4 @@
-"""How often answers change as they should when the picture is altered, and how often they change when the same item
-is asked again.
-"""
+"""Shares of answers that follow an altered picture's new key, and of answers that change when an item is repeated."""
 
 from __future__ import annotations
 
@@ -14,28 +12,31 @@ _ITEM = (*WHO, "rotation", "item_id")
 
 
 def followed(sample: Sample, pairs: pl.DataFrame, condition: str) -> tuple[pl.DataFrame, Estimates]:
-    """Return how often each model gives the altered item's right answer when it is shown the altered picture.
+    """Return the share (0 to 1) of right answers to altered pictures, by model and protocol.
 
-    Only items that the model answered right with the original picture count. ``condition`` says how the picture is
-    altered: ``partial`` (a part of the lesion is filled) or ``mirror``. The result is a table with a row for each model
-    and protocol, and the estimates for these rows: the share of such answers, 0 to 1.
+    Only items that the model answered right with the original picture count.
+
+    - ``pairs``: the rows of :func:`answer_pairs`.
+    - ``condition``: ``partial`` (a part of the lesion is filled) or ``mirror``.
+
+    The result is a table with the models and protocols, and their shares.
     """
     rows = pairs.filter(pl.col("right") & (pl.col("condition") == condition))
     return rate(sample, rows, pl.col("second") == pl.col("new_key"))
 
 
 def side_followed(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return how often a right choice of the more affected side changes to the other side on the mirrored picture.
+    """Return the share of right answers about the more affected side that change to the other side when mirrored.
 
-    Only items of the kind ``comparison`` whose key is a side count, so a model that picks a side at random has 50 %.
+    Only items of the kind ``comparison`` count. A model that picks a side at random has 50 %.
     """
     return followed(sample, pairs.filter(kind="comparison"), "mirror")
 
 
 def changed_on_repetition(sample: Sample, originals: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return the share of detection answers that change when the unaltered item is asked again.
+    """Return the share of detection answers that differ from the first answer when an unaltered item is repeated.
 
-    Each item's later answers are compared with its first answer. A model without repeats has no row.
+    A model without repeats has no row.
     """
     rows = originals.filter(kind="detection")
     first = rows.sort("repeat").group_by(_ITEM, maintain_order=True).agg(
@@ -47,12 +48,12 @@ def changed_on_repetition(sample: Sample, originals: pl.DataFrame) -> tuple[pl.D
 
 
 def seen_removed(sample: Sample, originals: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return how often a right "yes" on a phantom becomes a "no" on its twin without the lesion.
+    """Return the share of phantoms with a right "yes" on which the twin without the lesion gets a "no".
 
-    The twin is a case of the same patient and finding. Only phantoms made with ``synth --twins`` have a twin.
+    Only phantoms made with ``synth --twins`` have a twin.
     """
     rows = originals.filter(kind="detection")
     key = pl.col("answer").list.first()
-    same = [*WHO, "repeat", "rotation", "cluster", "finding"]
+    same = [*WHO, "repeat", "rotation", "cluster", "finding"]  # a twin is a case of the same patient and finding
     twins = rows.filter(key != 1).select(*same, pl.col("right").alias("removed"))
     return rate(sample, rows.filter((key == 1) & pl.col("right")).join(twins, on=same), pl.col("removed"))

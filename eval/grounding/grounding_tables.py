@@ -34,10 +34,10 @@ def grounding_rows(
 ) -> pl.DataFrame:
     """Return the rows of :func:`grounding`.
 
-    The column ``net_grounding`` is a mean; the columns ``patients`` and ``findings`` count the patients and the
-    findings in it. ``pairs`` has the rows of :func:`answer_pairs`, ``own`` the rows of :func:`originals`, and ``drops``
-    each model's fall in accuracy on a fresh seed. The column ``true_removal`` is computed only if ``phantoms`` is True,
-    because only phantoms have twins without the lesion.
+    - ``pairs``: the rows of :func:`answer_pairs`.
+    - ``own``: the rows of :func:`originals`.
+    - ``drops``: each model's drop on a fresh seed (:data:`DROPS`).
+    - ``phantoms``: True if the benchmark is of phantoms; only these have the column ``true_removal``.
     """
     asked = own.select(WHO).unique(maintain_order=True)
     table = asked.join(pl.concat([pairs.select(WHO), drops.select(WHO)]), on=list(WHO), how="semi",
@@ -91,7 +91,7 @@ def _columns(keys: pl.DataFrame, estimates: Estimates, name: str) -> pl.DataFram
 
 
 def _coverage(own: pl.DataFrame, cases: pl.DataFrame) -> pl.DataFrame:
-    """Return the share of answered detection items keyed yes for which both filled pictures were also answered."""
+    """Return the share of detection items with the key yes that were also answered on both filled pictures."""
     present = own.filter((pl.col("kind") == "detection") & (pl.col("answer").list.first() == 1))
     counts = present.group_by(WHO).agg(pl.col("item_id").n_unique().alias("_present"))
     seen = cases.group_by(WHO).agg(pl.col("item_id").n_unique().alias("_audited"))
@@ -100,9 +100,7 @@ def _coverage(own: pl.DataFrame, cases: pl.DataFrame) -> pl.DataFrame:
 
 
 def grounding_findings(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each model, protocol and finding with altered pictures: shares of changed answers, and their
-    difference (net grounding).
-    """
+    """Return a row for each model, protocol and finding: two shares of changed answers, and their difference."""
     cases = triples(answer_pairs(study))
     net: NetGrounding = net_grounding(study.sample, cases)
     table = net.cells.with_columns(
@@ -117,9 +115,7 @@ def grounding_findings(study: ScoredSample) -> pl.DataFrame:
 
 
 def not_audited(study: ScoredSample) -> pl.DataFrame:
-    """Return the number of cases without an altered picture, by finding, condition (the kind of alteration, if a run
-    used it) and reason.
-    """
+    """Return the number of cases without an altered picture, by finding, condition (such as ``target``) and reason."""
     rows = pl.DataFrame(
         [(row.finding, row.condition, row.reason) for row in left_out(study.graded)],
         schema={"finding": pl.String, "condition": pl.String, "reason": pl.String}, orient="row",

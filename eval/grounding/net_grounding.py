@@ -1,8 +1,6 @@
-"""Net grounding: how much more often an answer changes when the lesion is filled in than when lung elsewhere is
-filled in.
+"""Net grounding: does an answer change more often when the lesion is filled in than when other lung is filled in?
 
-A model that answers at random changes its answer equally often wherever lung is filled in. Its net grounding is
-therefore 0, even if it prefers one answer. By the published measures, such a model can look grounded.
+Net grounding is the difference of the two shares of changed answers. A model that answers at random has 0.
 """
 
 from __future__ import annotations
@@ -32,11 +30,14 @@ _SAME = (*WHO, "repeat", "rotation", "item_id")
 
 
 def triples(pairs: pl.DataFrame) -> pl.DataFrame:
-    """Return a row for each item that was answered with the original picture and with two altered pictures.
+    """Return a row for each item that was answered on the original picture and on both filled pictures.
 
-    In the picture ``target`` the lesion is filled; in the picture ``irrelevant`` another part of the lung is filled.
-    The columns ``target`` and ``irrelevant`` (bool) are True if the answer to this picture differs from the answer to
-    the original.
+    The answers on the filled pictures are compared with the answer on the original:
+
+    - ``target``: True if the answer is another one when the lesion is filled.
+    - ``irrelevant``: True if the answer is another one when other lung is filled.
+
+    ``pairs`` has the rows of :func:`answer_pairs`.
     """
     changed = pairs.with_columns((pl.col("first") != pl.col("second")).alias("changed"))
     target, irrelevant = (
@@ -49,20 +50,19 @@ def triples(pairs: pl.DataFrame) -> pl.DataFrame:
 
 @dataclass(frozen=True, eq=False)
 class NetGrounding:
-    """Net grounding of each model, for each finding and as a mean over findings.
+    """Net grounding of models, by finding and as a mean over findings.
 
-    Each row of the table ``cells`` (model, protocol, finding) has a value in:
+    By finding, one value for each row of ``cells`` (model, protocol, finding):
 
-    - ``target``: the share of answers that change when the lesion is filled in.
-    - ``irrelevant``: the share of answers that change when lung elsewhere is filled in.
-    - ``by_finding``: the net grounding, which is ``target`` minus ``irrelevant``.
+    - ``target``: the share of answers that change when the lesion is filled.
+    - ``irrelevant``: the share of answers that change when other lung is filled.
+    - ``by_finding``: net grounding, ``target - irrelevant``.
 
-    Each row of the table ``keys`` (model, protocol) has a value in:
+    Means over the findings with enough patients, one value for each row of ``keys`` (model, protocol):
 
-    - ``macro``: the mean net grounding over the findings with enough patients.
-    - ``right_and_grounded``: the share of answers that are right and change only when the lesion is filled in; also a
-      mean over these findings.
-    - ``findings``: the number of these findings.
+    - ``macro``: net grounding.
+    - ``right_and_grounded``: the share of right answers that change only when the lesion is filled.
+    - ``findings``: the number of findings in the mean.
     """
 
     keys: pl.DataFrame
@@ -76,9 +76,7 @@ class NetGrounding:
 
 
 def net_grounding(sample: Sample, rows: pl.DataFrame) -> NetGrounding:
-    """Return the shares of answers that change when the lesion is filled in, minus the shares that change when lung
-    elsewhere is filled in, with intervals over patients; ``rows`` comes from :func:`triples`.
-    """
+    """Return net grounding with intervals over patients; ``rows`` comes from :func:`triples`."""
     groups = Groups(sample, rows, [*WHO, "finding"])
     whole = groups.sums(pl.repeat(1.0, pl.len()))
     target, irrelevant = (proportion(groups.sums(name), whole) for name in ("target", "irrelevant"))
@@ -128,10 +126,9 @@ def verdict(value: float | None, low: float | None, high: float | None) -> str |
 
 
 def few_audited(benchmark: Benchmark, items: Sequence[Item]) -> str | None:
-    """Return a sentence that says which verdicts cannot be given, because too few patients have altered pictures.
+    """Return a sentence for the user if too few patients have altered pictures for a verdict; None otherwise.
 
-    Only the cases of ``items`` count, and only findings that will count in the mean. Return None if there are enough
-    patients for each verdict.
+    Only the cases of ``items`` count.
     """
     patients = clusters(items, benchmark.cases or {})
     altered = altered_items.load(benchmark).of(items, ("irrelevant",))

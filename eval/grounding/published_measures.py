@@ -1,8 +1,10 @@
 """The published measures CGR, UAR and IS, and the four classes made from them (arXiv 2606.17710).
 
-CGR is how often answers change when the lesion is filled in, IS how often answers stay when other lung is filled in,
-and UAR how often other patients get the same answer. The tables show these measures beside chexqa's own measure
-(``net_grounding``), because a model can pass all three without the picture if it says yes at random to most questions.
+- CGR: how often answers change when the lesion is filled in.
+- IS: how often answers stay when other lung is filled in.
+- UAR: how often other patients get the same answer.
+
+A model can pass all three without the picture, if it says yes at random to most questions (see ``net_grounding``).
 """
 
 from __future__ import annotations
@@ -21,21 +23,21 @@ _LIKE = (*WHO, "repeat", "rotation", "kind", "finding", "view", "sex", "answer")
 
 
 def rate(sample: Sample, rows: pl.DataFrame, value: pl.Expr, binary: bool = True) -> tuple[pl.DataFrame, Estimates]:
-    """Return the mean of a value (0 to 1) over all rows of each model and protocol, with intervals.
+    """Return the mean of a value by model and protocol, with intervals.
 
-    ``binary`` is True if each value is 0 or 1.
+    The values are 0 or 1 with ``binary``, and from 0 to 1 without it.
     """
     groups = Groups(sample, rows, WHO)
     return groups.keys, proportion(groups.sums(value), groups.sums(ONE), binary)
 
 
 def cgr(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return the measure named CGR: the share of correct answers "yes" that change when the lesion is filled in."""
+    """Return CGR: the share of correct answers "yes" that change when the lesion is filled in."""
     return rate(sample, _filled_right(pairs), pl.col("first") != pl.col("second"))
 
 
 def cgr_answers(pairs: pl.DataFrame) -> pl.DataFrame:
-    """Return, for each model and protocol, ``cgr_answers``: the number of answers that :func:`cgr` divides by."""
+    """Return the number of answers from which :func:`cgr` is computed (``cgr_answers``), by model and protocol."""
     return _filled_right(pairs).group_by(WHO).agg(pl.len().alias("cgr_answers"))
 
 
@@ -44,9 +46,7 @@ def _filled_right(pairs: pl.DataFrame) -> pl.DataFrame:
 
 
 def stability(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return the measure named IS: the share of correct answers "yes" that stay "yes" when lung elsewhere is filled
-    in.
-    """
+    """Return IS: the share of correct answers "yes" that stay "yes" when other lung is filled in."""
     rows = pairs.filter(pl.col("right") & (pl.col("condition") == "irrelevant"))
     return rate(sample, rows, pl.col("first") == pl.col("second"))
 
@@ -54,18 +54,17 @@ def stability(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estima
 def uar(sample: Sample, originals: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
     """Return UAR: how often a model gives other patients the detection answer that it rightly gave one patient.
 
-    UAR is the mean of the column ``same`` of :func:`with_partners` over right answers. All other patients count
-    equally, so UAR does not depend on a random draw of patients.
+    UAR is the mean of the column ``same`` of :func:`with_partners` over right answers.
     """
     rows = with_partners(originals).filter("right")
     return rate(sample, rows, pl.col("same"), binary=False)
 
 
 def with_partners(originals: pl.DataFrame) -> pl.DataFrame:
-    """Return the detection answers with a column ``same``: how often the model gives other patients the same answer.
+    """Return the detection answers with two more columns; answers without comparable patients are left out.
 
-    Only patients with the same finding, view, sex and key are compared. An answer without other patients to compare is
-    left out.
+    - ``others``: the number of answers on other patients with this finding, view, sex and key.
+    - ``same``: the share of these answers that are equal to this one.
     """
     rows = originals.filter(kind="detection")
     everybody = pl.len().over(_LIKE)
@@ -82,10 +81,10 @@ def published_class(
 ) -> str | None:
     """Return the class that the published code gives a model; None if a number is missing.
 
-    - ``cgr_value``: the share of right answers "yes" that change when the lesion is filled in (:func:`cgr`).
-    - ``answers``: the number of right answers "yes" from which ``cgr_value`` is computed (:func:`cgr_answers`).
-    - ``uar_value``: how often the model gives other patients the answer that it rightly gave one patient (:func:`uar`).
-    - ``is_value``: the share of right answers "yes" that stay when lung elsewhere is filled in (:func:`stability`).
+    - ``cgr_value``: CGR (:func:`cgr`).
+    - ``answers``: the number of answers in CGR (:func:`cgr_answers`).
+    - ``uar_value``: UAR (:func:`uar`).
+    - ``is_value``: IS (:func:`stability`).
 
     >>> published_class(0.0, 50, 1.0, 1.0), published_class(0.4, 50, 0.9, 0.95), published_class(0.5, 50, 0.6, 0.5)
     ('ignores the picture', 'uses the picture', 'unstable')

@@ -1,9 +1,6 @@
-"""Maximum likelihood fit of up to three tasks with one lapse rate, and intervals of their thresholds.
+"""Fit of thresholds: how deep an error of an outline must be before a model or a reader notices it.
 
-The interval of a threshold has all values whose profile log likelihood is at most a certain distance below its maximum.
-The distance is half the squared quantile of a t distribution with (patients - 1) degrees of freedom, times the
-inflation of variance. The inflation is the threshold's variance clustered by patient, divided by its variance for
-independent answers; if it is below 1, it counts as 1.
+Up to three tasks are fitted together by maximum likelihood. ``docs/limits-of-perception.md`` explains them.
 """
 
 from __future__ import annotations
@@ -49,14 +46,14 @@ class Threshold(NamedTuple):
     """Fitted threshold of one task, with its 95 % interval and the other parameters of the fit.
 
     - ``value``: the threshold, in the unit of the depths.
-    - ``low``, ``high``: the ends of the interval. ``low`` is 0 if the responses set no lower limit, ``high`` is
-      infinity if they set no upper limit. Both are NaN for fewer than :data:`LEAST_OBSERVATIONS` observations.
-    - ``slope``, ``lapse``: see :mod:`chexqa.eval.thresholds.psychometric`.
-    - ``bias``: yes/no task: the criterion; task on points: the estimated share of points without an error that are
-      chosen; task on four pictures: NaN.
+    - ``low``, ``high``: the ends of the interval; NaN for fewer than :data:`LEAST_OBSERVATIONS` observations. ``low``
+      is 0 if there is no lower limit, ``high`` is infinity if there is no upper limit.
+    - ``slope``: how steeply the responses change with depth.
+    - ``bias``: in the task ``yes_no`` the criterion, in ``marks`` the share of error-free points that are marked, in
+      ``choice`` NaN.
+    - ``lapse``: the share of answers that do not depend on the picture.
     - ``tested``: the smallest and the largest tested depth.
-    - ``is_determined``: False if the responses do not determine the threshold: all responses to a yes/no question are
-      the same, or the interval contains all tested depths.
+    - ``is_determined``: False if the responses do not tell where the threshold lies.
     """
 
     value: float
@@ -70,11 +67,10 @@ class Threshold(NamedTuple):
 
 
 def fit(tasks: Mapping[str, Task]) -> dict[str, Threshold]:
-    """Return the threshold of each task that can be fitted.
+    """Return the fitted thresholds, by name of the task; a task with too few observations is left out.
 
-    A task needs observations of outlines that have an error. A task of another form than ``choice`` also needs
-    observations of outlines that have none. All tasks share the lapse rate, which lies between 0 and
-    :data:`MOST_LAPSES`.
+    A task needs observations with an error, and, unless its form is ``choice``, observations without one. All tasks
+    share one lapse rate of at most :data:`MOST_LAPSES`.
     """
     used = {name: _Model(task) for name, task in tasks.items() if _can_be_fitted(task)}
     # Given the lapse rate the tasks are independent, so only the likelihood of the other tasks at each rate matters.
@@ -92,11 +88,9 @@ def _can_be_fitted(task: Task) -> bool:
 
 
 class _Model:
-    """Likelihood of one task's three parameters and of the lapse rate, together with the likelihood of the other tasks.
+    """Likelihood of one task's parameters."""
 
-    ``others`` is the logarithm of the other tasks' likelihood as a function of the lapse rate.
-    """
-
+    # ``others``: the logarithm of the other tasks' likelihood as a function of the lapse rate, which all tasks share.
     def __init__(self, task: Task) -> None:
         self.task, self.pooled = task, pooled(task)
         self.others = CubicSpline(LAPSES, _NOTHING)
@@ -107,7 +101,8 @@ class _Model:
         self.low, self.high = np.array(bounds).T
 
     def start(self) -> Floats:
-        """Return the values from which the fit starts: the likeliest of a few thresholds and slopes."""
+        """Return the parameters ``(4,)`` from which the fit starts."""
+        # The likeliest of a few thresholds and slopes.
         task, (low, high), bias, middle = self.pooled, self.tested, 0.0, MOST_LAPSES / 3
         if task.form != "choice":
             alone = ~task.has_error
@@ -121,7 +116,7 @@ class _Model:
         return max(tried, key=lambda one: log_likelihood(task, one, middle)[0])
 
     def value(self, parameters: Floats) -> tuple[float, Floats, Floats]:
-        """Return the logarithm of the joint likelihood, its gradient and the expected information ``(4, 4)``."""
+        """Return the log likelihood of all tasks, its gradient ``(4,)`` and the expected information ``(4, 4)``."""
         most, scores, information = log_likelihood(self.pooled, parameters, parameters[LAPSE])
         gradient, lapse = scores.sum(axis=0), parameters[LAPSE]
         gradient[LAPSE] += float(self.others(lapse, 1))
@@ -129,11 +124,8 @@ class _Model:
         return most + float(self.others(lapse)), gradient, information
 
     def fitted(self, start: Floats, fixed: int | None = None) -> tuple[Floats, float]:
-        """Return the likeliest parameters and their log likelihood; the parameter with the index ``fixed`` keeps its
-        first value.
-
-        The method is Fisher scoring within the bounds; a step is halved until the likelihood grows.
-        """
+        """Return the likeliest parameters and their log likelihood; the parameter number ``fixed`` keeps its value."""
+        # Fisher scoring within the bounds; a step is halved until the likelihood grows.
         best, (most, gradient, information) = start, self.value(start)
         for _ in range(_ROUNDS):
             free = self.low < self.high
@@ -158,9 +150,7 @@ class _Model:
         return best, most
 
     def over_lapses(self) -> Floats:
-        """Return, for each lapse rate in :data:`LAPSES`, the log likelihood of this task's observations, maximized over
-        the other parameters.
-        """
+        """Return the largest log likelihood of this task at each of the rates :data:`LAPSES`."""
         found, last = [], self.start()
         for lapse in LAPSES:
             last, most = self.fitted(np.append(last[:LAPSE], lapse), LAPSE)
@@ -174,6 +164,7 @@ class _Model:
         tested = float(np.exp(self.tested[0])), float(np.exp(self.tested[1]))
         own = task.response[task.cluster >= 0]
         is_constant = task.form == "yes_no" and bool((own == own[0]).all())
+        # Not determined: equal answers to every yes/no question, or an interval that contains all tested depths.
         is_determined = not is_constant and (low >= tested[0] or high <= tested[1])
         if len(own) < LEAST_OBSERVATIONS:
             low, high = (np.nan, np.nan)
@@ -183,6 +174,7 @@ class _Model:
 
     def _interval(self, best: Floats, most: float) -> tuple[float, float]:
         """Return the ends of the threshold's interval; an open end is 0 or infinity."""
+        # The interval has all values whose profile log likelihood is at most ``allowed`` below its maximum.
         patients = len(np.unique(self.task.cluster[self.task.cluster >= 0]))
         quantile = float(special.stdtrit(max(patients - 1, 1), 1 - TAIL))
         allowed = 0.5 * quantile**2 * self._inflation(best)
@@ -210,9 +202,8 @@ class _Model:
         return ends[0], ends[1]
 
     def _inflation(self, best: Floats) -> float:
-        """Return the factor, at least 1, by which the threshold's variance grows because answers on the same patient
-        are correlated.
-        """
+        """Return the factor, at least 1, by which correlated answers on a patient raise the threshold's variance."""
+        # The variance clustered by patient, divided by the variance for independent answers.
         free = np.flatnonzero((best > self.low + 1e-6) & (best < self.high - 1e-6))
         free = free[free < LAPSE]
         if THRESHOLD not in free:

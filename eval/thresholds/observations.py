@@ -21,13 +21,12 @@ _UNIT: dict[str, Any] = {"item_id": pl.String, "seen_in": pl.String, "option": p
 
 
 def observations(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each response of each model.
+    """Return a row for each response of a model in one of the three tasks, with these columns beside the item's:
 
-    - ``model, protocol, seen_in`` (the task), ``item_id, option, case_id, cluster``
-    - ``depth``: depth of the error in pixels of the working image; null if there is no error.
-    - ``response``: True if the outline is said to need a revision, the point is marked, or the right picture is chosen.
-
-    Outlines with several errors are left out of the task :data:`CONTOUR`.
+    - ``seen_in``: the task.
+    - ``option``: the number of the option that is responded to.
+    - ``depth``: the depth of the error in pixels of the working image; null if there is no error.
+    - ``response``: True if the outline is called wrong, the point is marked, or the right picture is chosen.
     """
     units = list(_units(study.benchmark))
     read = study.said.select(*WHO, "item_id", "case_id", "cluster", "state", "parsed")
@@ -39,7 +38,7 @@ def observations(study: ScoredSample) -> pl.DataFrame:
 
 
 def _units(benchmark: Benchmark) -> Iterator[tuple[str, str, int, float | None]]:
-    """Yield each possible response: the item's id, the task, the option's number, and the depth of the error."""
+    """Yield the possible responses: the item's id, the task, the option's number, and the depth of the error."""
     answers = benchmark.key("grading")[0]
     edits: dict[str, list[Mapping[str, Any]]] = {}
     for item in benchmark.items:
@@ -59,6 +58,7 @@ def _units(benchmark: Benchmark) -> Iterator[tuple[str, str, int, float | None]]
 
 
 def _of_outline(item: Item, answer: Answer) -> Iterator[tuple[str, str, int, float | None]]:
+    # Outlines with several errors are left out, because no single depth describes them.
     depths = [float(edit["depth"]) for edit in answer.evidence.get("edits", ()) if edit["true"]]
     if len(depths) == 1 or (not depths and answer.answer == (2,)):
         yield item.item_id, CONTOUR, 1, depths[0] if depths else None
@@ -67,10 +67,8 @@ def _of_outline(item: Item, answer: Answer) -> Iterator[tuple[str, str, int, flo
 def _of_points(
     item: Item, answer: Answer, edits: list[Mapping[str, Any]]
 ) -> Iterator[tuple[str, str, int, float | None]]:
-    """Yield the responses to the points on the side of the outline that the item asks about.
-
-    Points on the other side are left out, because they are never right.
-    """
+    """Yield the responses to the points on the side of the outline that the item asks about."""
+    # Points on the other side are never right.
     for option, point in zip(item.options, answer.evidence.get("points", ()), strict=False):
         if option.side not in (None, _POINT_KINDS[item.kind]):
             continue
@@ -81,10 +79,7 @@ def _of_points(
 
 
 def _nearest_wrong(answer: Answer) -> float | None:
-    """Return the depth of the difference between the right picture and the wrong picture most similar to it.
-
-    Return None if it is unknown.
-    """
+    """Return how deep the difference is from the right picture to the most similar wrong one; None if unknown."""
     edits, errors = answer.evidence.get("edits", ()), answer.evidence.get("errors", ())
     wrong = [one for one in errors if one]
     if len(wrong) + 1 != len(errors) or any(edit >= len(edits) for one in wrong for edit in one):
@@ -93,7 +88,7 @@ def _nearest_wrong(answer: Answer) -> float | None:
 
 
 def mm_per_pixel(benchmark: Benchmark) -> dict[str, float]:
-    """Return the size in mm of a working image's pixel, for the cases whose manifest gives the pixel spacing."""
+    """Return the size of the working image's pixels in mm, by case; cases without a pixel spacing are missing."""
     found = {}
     for case_id, case in benchmark.key("grading")[1].items():
         spacing, source, working = (case.measures.get(name) for name in

@@ -1,13 +1,10 @@
-"""Three psychometric functions: the probability of a response as a function of an error's depth, and the derivatives.
+"""Three psychometric functions: how probable a response is at each depth of an error. There is one for each task.
 
-An error of depth x has the strength ``z = (x / threshold) ** slope``. The strength is 1 at the threshold, and 0 if
-there is no error. ``lapse`` is the share of answers that do not depend on the picture.
+- ``yes_no``: does the outline need a revision?
+- ``marks``: is this point marked?
+- ``choice``: which of four pictures is right?
 
-- ``yes_no`` (does the outline need a revision?): ``lapse / 2 + (1 - lapse) * Phi(z - criterion)``; ``z`` is d'.
-- ``marks`` (is this point marked?): ``floor + (1 - floor - lapse) * F(z)`` with ``F(z) = 1 - 2 ** -z``; ``floor`` is
-  the share of the error-free points that are marked. At the threshold the probability is halfway between ``floor``
-  and ``1 - lapse``.
-- ``choice`` (which of four pictures?): the same with a floor of 1/4.
+An error has the strength ``z = (depth / threshold) ** slope``, which is 1 at the threshold; without an error it is 0.
 """
 
 from __future__ import annotations
@@ -32,9 +29,12 @@ THRESHOLD, SLOPE, BIAS, LAPSE = range(4)
 
 
 class Task(NamedTuple):
-    """Observations of one task (yes/no, marks on points, or choice of a picture), as arrays ``(N,)``.
+    """N observations of one task, as arrays ``(N,)``.
 
-    ``log_depth`` is the logarithm of the depth of the outline's error; NaN if there is no error.
+    - ``log_depth``: the logarithm of the error's depth; NaN if there is no error.
+    - ``response``: 1 for yes, a mark or the right picture, otherwise 0; a mean of these for merged observations.
+    - ``weight``: the weight of the observation.
+    - ``cluster``: the index of the patient; -1 if there is none.
     """
 
     form: Form
@@ -45,17 +45,14 @@ class Task(NamedTuple):
 
     @property
     def has_error(self) -> Bools:
-        """Return, for each observation, True if the shown outline has an error."""
+        """Return True for each observation of an error, ``(N,)``."""
         return np.asarray(np.isfinite(self.log_depth))
 
 
 def task_of(form: Form, depth: Floats, response: Bools, cluster: Ints) -> Task:
-    """Return the observations of a task; ``depth`` is the depth of the error shown (above 0), or NaN if there is none.
-
-    One observation of an outline without an error is added, so that a model without false alarms has a threshold too.
-    Its response counts half as yes and half as no, and it belongs to no patient (cluster -1). It is not added to the
-    task ``choice``.
-    """
+    """Return the observations of a task, from arrays ``(N,)``; ``depth`` is above 0, or NaN if there is no error."""
+    # An observation without an error is added, so that a model without false alarms has a threshold too. Its response
+    # counts half as yes and half as no, and it belongs to no patient (cluster -1).
     logs = np.log(depth)
     said, weight = response.astype(np.float64), np.ones(len(logs))
     if form != "choice":
@@ -65,10 +62,7 @@ def task_of(form: Form, depth: Floats, response: Bools, cluster: Ints) -> Task:
 
 
 def pooled(task: Task) -> Task:
-    """Return the task with its observations of error-free outlines replaced by a single observation.
-
-    The single observation has their total weight and their mean response, and belongs to no patient (cluster -1).
-    """
+    """Return the task with all observations without an error merged into one, which belongs to no patient."""
     alone = ~task.has_error
     weight = float(task.weight[alone].sum())
     if not weight:
@@ -80,8 +74,9 @@ def pooled(task: Task) -> Task:
 
 
 def probability(task: Task, parameters: Floats, lapse: float) -> tuple[Floats, Floats]:
-    """Return each observation's probability ``(N,)`` of a positive response (yes, a mark, or the right picture), and
-    its derivatives ``(N, 4)`` with respect to the parameters.
+    """Return the probability ``(N,)`` of the response 1, and its derivatives ``(N, 4)`` by the parameters.
+
+    ``parameters (4,)`` has the log threshold, the log slope, the bias and the lapse rate.
     """
     slope = np.exp(parameters[SLOPE])
     log_z = np.where(task.has_error, np.minimum(slope * (task.log_depth - parameters[THRESHOLD]), _LARGEST_LOG), 0.0)
@@ -91,7 +86,10 @@ def probability(task: Task, parameters: Floats, lapse: float) -> tuple[Floats, F
 
 
 def _of_form(form: Form, z: Floats, bias: float, lapse: float) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return four arrays ``(N,)``: the derivatives with respect to strength, bias and lapse, and the probability."""
+    """Return four arrays ``(N,)``: the derivatives by strength, bias and lapse, and the probability."""
+    # yes_no: lapse / 2 + (1 - lapse) * Phi(z - criterion); z is d'.
+    # marks: floor + (1 - floor - lapse) * (1 - 2 ** -z); floor is the share of the error-free points that are marked.
+    # choice: as marks, with a floor of 1/4.
     if form == "yes_no":
         seen = special.ndtr(z - bias)
         density = (1 - lapse) * np.exp(-0.5 * np.minimum((z - bias) ** 2, 500)) / np.sqrt(2 * np.pi)
@@ -104,10 +102,7 @@ def _of_form(form: Form, z: Floats, bias: float, lapse: float) -> tuple[Floats, 
 
 
 def log_likelihood(task: Task, parameters: Floats, lapse: float) -> tuple[float, Floats, Floats]:
-    """Return the log likelihood, the scores ``(N, 4)`` and the expected information ``(4, 4)``.
-
-    The scores are the contributions of the observations to the gradient.
-    """
+    """Return the log likelihood, each observation's part of its gradient ``(N, 4)``, and the information ``(4, 4)``."""
     raw, derivatives = probability(task, parameters, lapse)
     share = np.clip(raw, _LEAST, 1 - _LEAST)
     said, spread = task.response, share * (1 - share)

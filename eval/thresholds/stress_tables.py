@@ -27,17 +27,16 @@ def has_stress(graded: Graded) -> bool:
 def stress(study: ScoredSample) -> pl.DataFrame:
     """Return a row for each model and kind of stress; all severities of the kind are taken together.
 
-    Columns: ``model, protocol, stress, items, patients, accuracy_original, accuracy_stressed``. Two columns have
-    intervals: ``change`` (stressed minus original, on the same items) and ``flips`` (share of answers that differ from
-    the answer to the original).
+    Columns: ``model, protocol, stress, items, patients, accuracy_original, accuracy_stressed``, and two with intervals:
+
+    - ``change``: ``accuracy_stressed - accuracy_original``.
+    - ``flips``: the share of answers that differ from the answer to the original.
     """
     return _summed(study, ["stress"])
 
 
 def stress_curve(study: ScoredSample) -> pl.DataFrame:
-    """Return the rows of :func:`stress`, separately for each ``strength``: a severity from 1 to 5, or a wording's
-    letter.
-    """
+    """Return the rows of :func:`stress` for each ``strength``: a severity from 1 to 5, or a wording's letter."""
     return _summed(study, ["stress", "strength"])
 
 
@@ -66,10 +65,13 @@ def _summed(study: ScoredSample, by: Sequence[str]) -> pl.DataFrame:
 
 
 def stress_pairs(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each answer under stress, together with the answer to the unstressed item.
+    """Return a row for each answer under stress, compared with the answer to the unstressed item.
 
-    Columns: ``model, protocol, item_id, cluster, stress, strength``; ``right`` and ``was_right`` (an answer that could
-    not be read is not right); ``flipped``; ``readable`` (both answers could be read).
+    - ``right``, ``was_right``: True if the answer under stress, or the original answer, is right.
+    - ``readable``: True if both answers could be read.
+    - ``flipped``: True if the two answers differ.
+
+    Other columns: ``model, protocol, item_id, cluster, stress, strength``.
     """
     schema: dict[str, Any] = dict.fromkeys(WHO, pl.String) | {
         "repeat": pl.Int64, "rotation": pl.Int64, "item_id": pl.String, "stress": pl.String, "strength": pl.String,

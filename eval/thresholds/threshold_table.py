@@ -25,15 +25,9 @@ _FLOATS = [name for name, kind in _SCHEMA.items() if kind == pl.Float64]
 
 
 def thresholds(study: ScoredSample) -> pl.DataFrame:
-    """Return the depth from which each model or reader notices an error of an outline, in each of three tasks.
+    """Return a row for each model or reader and task: the depth from which errors of an outline are noticed.
 
-    - ``model, protocol, seen_in`` (the task), ``items, patients, slope, lapse, criterion, unfinished``
-    - ``with_error``: number of responses to an error (outlines, points or pictures).
-    - ``false_alarms``: share of fitting outlines called wrong, or of error-free points marked.
-    - ``threshold``: in pixels of the working image, with its interval; null outside the tested depths.
-    - ``reads, reads_between``: threshold and interval as text, such as ``12.3``, ``< 2.0``, ``> 60.0``; or
-      :data:`NOT_TOLD`, without an interval, if the responses do not determine the threshold.
-    - ``threshold_mm``: only if the pixel spacing of all radiographs is known.
+    ``docs/columns.md`` explains the columns.
     """
     rows = observations(study)
     scale = mm_per_pixel(study.benchmark)
