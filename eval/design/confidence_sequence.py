@@ -1,17 +1,8 @@
-"""Confidence sequence of the mean of bounded values; it stays valid if it is looked at after every patient.
+"""Confidence sequence: an interval of a mean of bounded values that stays valid if computed after every patient.
 
-A bettor bets against a supposed mean m. Each patient has a value x between -b and b. This value multiplies the capital
-of an upward bet by 1 - s + s (x + b) / (m + b), where s is the share of the capital at stake. If m is the true mean,
-the expected factor is 1, so the probability that the capital ever reaches 1 / alpha is at most alpha (Ville's
-inequality; Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting"). A mean is refuted
-when the capital reaches 1 / alpha.
-
-The capital used here is the average of upward and downward bets over :data:`STAKES`. This average is convex in m, so
-the means that are not refuted form an interval.
-
-Two means can be estimated. For the mean of the patients' population, values count as independent draws. For the mean of
-the study's own patients, values count as draws without replacement, and m is replaced by the mean of the patients who
-are left (Waudby-Smith and Ramdas 2020).
+It is computed by bets against supposed means (Waudby-Smith and Ramdas 2024, "Estimating means of bounded random
+variables by betting"). The mean can be of a population, or of exactly the patients of a study (Waudby-Smith and Ramdas
+2020).
 """
 
 from __future__ import annotations
@@ -21,19 +12,25 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+# A value x between -b and b multiplies the capital of an upward bet against the mean m by 1 - s + s (x + b) / (m + b);
+# s is the share of the capital at stake. If m is the true mean, the expected factor is 1, so the probability that the
+# capital ever reaches 1 / alpha is at most alpha (Ville's inequality). A mean is refuted when the capital reaches
+# 1 / alpha. The capital is the average of upward and downward bets over these stakes. The average is convex in m, so
+# the means that are not refuted form an interval.
 STAKES = tuple(float(stake) for stake in np.geomspace(0.02, 0.9, 8))
 _STEPS = 60
 Floats = npt.NDArray[np.floating]
 
 
 def log_capital(values: Floats, bound: float, mean: float = 0.0, size: int | None = None) -> Floats:
-    """Return the logarithm of a bettor's capital ``(…, T)`` after each of the values ``(…, T)``.
+    """Return the evidence against a supposed mean after each value: the logarithm of a bettor's capital ``(…, T)``.
 
-    The bettor starts with a capital of 1, and bets that the mean of the values is not ``mean``. The values lie from
-    ``-bound`` to ``bound``. ``size`` is the number of patients in the study if ``mean`` is the mean of exactly these
-    patients; None if it is the mean of the population. The capital is infinite if the values rule out ``mean``.
+    The bettor starts with 1 and bets that the mean of the values is not ``mean``.
+
+    - ``values (…, T)``: one value for each patient, from ``-bound`` to ``bound``.
+    - ``size``: the number of patients of the study, if the mean is theirs; None for the mean of a population.
     """
-    left = _mean_of_the_rest(values, mean, size)
+    left = _mean_of_the_rest(values, mean, size)  # beyond the bound, the values rule out ``mean``: capital is infinite
     possible = np.abs(left) <= bound * (1 + 1e-12)
     up, down = np.maximum(bound + left, 1e-12 * bound), np.maximum(bound - left, 1e-12 * bound)
     total = np.full(values.shape, -np.inf)
@@ -45,7 +42,7 @@ def log_capital(values: Floats, bound: float, mean: float = 0.0, size: int | Non
 
 
 def _mean_of_the_rest(values: Floats, mean: float, size: int | None) -> Floats:
-    """Return the mean of the patients who are left before each value, if ``mean`` is the true mean of all patients."""
+    """Return the mean of the patients who are left before each value, if ``mean`` is right for all patients."""
     if size is None:
         return np.full(values.shape, mean)
     before = np.cumsum(values, axis=-1) - values
@@ -53,9 +50,9 @@ def _mean_of_the_rest(values: Floats, mean: float, size: int | None) -> Floats:
 
 
 def decided_at(values: Floats, bound: float, alpha: float, size: int | None = None) -> npt.NDArray[np.int64]:
-    """Return, for each row of ``values (…, T)``, the number of values after which a mean of zero is refuted.
+    """Return the number of values after which a mean of zero is refuted, for each row of ``values (…, T)``.
 
-    Return 0 for a row that never refutes a mean of zero. The other arguments are as in :func:`interval`.
+    The number is 0 for a row that never refutes it. The other arguments are as in :func:`interval`.
     """
     refuted = log_capital(values, bound, 0.0, size) >= -math.log(alpha)
     first: npt.NDArray[np.int64] = np.where(refuted.any(axis=-1), refuted.argmax(axis=-1) + 1, 0)
@@ -63,14 +60,14 @@ def decided_at(values: Floats, bound: float, alpha: float, size: int | None = No
 
 
 def interval(values: Floats, bound: float, alpha: float, size: int | None = None) -> tuple[float, float]:
-    """Return the interval ``(low, high)`` of the means that the values ``(T,)`` do not refute at ``alpha``.
+    """Return the ends ``(low, high)`` of the interval for the mean of ``values (T,)``.
 
-    ``bound`` and ``size`` are as in :func:`log_capital`. If the values are those of all ``size`` patients of the study,
-    both ends are their mean.
+    The interval misses the true mean with a probability of at most ``alpha``, however often it is computed. ``bound``
+    and ``size`` are as in :func:`log_capital`.
     """
     if not len(values):
         return -bound, bound
-    if size is not None and len(values) == size:
+    if size is not None and len(values) == size:  # every patient is known
         return (float(values.mean()),) * 2
     seen, rest = (float(values.sum()), size - len(values)) if size is not None else (0.0, 1)
     whole = size or 1
@@ -89,7 +86,7 @@ def interval(values: Floats, bound: float, alpha: float, size: int | None = None
 
 
 def _least(values: Floats, bound: float, size: int | None, low: float, high: float) -> float:
-    """Return the mean with the least capital, found by golden-section search; the capital is convex in the mean."""
+    """Return the mean with the least capital, by golden-section search (the capital is convex in the mean)."""
     ratio = (math.sqrt(5) - 1) / 2
     for _ in range(_STEPS):
         first, second = high - ratio * (high - low), low + ratio * (high - low)

@@ -1,12 +1,7 @@
-"""Stopping rule: a run ends when a confidence sequence over patients shows which of two models has the higher score.
+"""Stopping rule: a run ends as soon as the patients asked so far show which of two models has the higher score.
 
-Patients are counted in a random order that the run's seed fixes. A patient is counted when two conditions are met: both
-models have finished all turns on the patient, and every earlier patient is counted. So patients with quick replies are
-not counted earlier.
-
-On each item of a patient, the difference between the two models is multiplied by the item's weight. The value of the
-patient is the sum of these products, multiplied by the number of patients. The mean of all values is the difference of
-the two models' scores.
+Patients are counted in a random order, each as soon as both models have finished all turns on this patient and on all
+earlier ones. ``docs/deciding.md`` explains the rule.
 """
 
 from __future__ import annotations
@@ -32,12 +27,12 @@ TARGETS: tuple[Target, ...] = ("population", "benchmark")
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """A rule that decides which of two models has the higher score, and when to stop asking.
+    """Settings of a stopping rule.
 
-    - ``on``: the score: a level of questions, the mean of levels (``mean``) or the grid task (``grid``).
-    - ``alpha``: the largest probability of a decision between models that are equal.
-    - ``target``: the patients whose mean score is estimated: the population that the benchmark's patients come from
-      (``population``), or only the benchmark's patients (``benchmark``).
+    - ``models``: the names of the two models.
+    - ``on``: the score that is compared: a level, ``mean`` (of the levels) or ``grid``.
+    - ``alpha``: the largest probability of a decision if the models are equal.
+    - ``target``: ``population`` for a statement about other patients, ``benchmark`` for the benchmark's patients only.
     """
 
     models: tuple[str, str]
@@ -63,10 +58,12 @@ class StoppingRule:
 
 @dataclass(frozen=True)
 class Decision:
-    """The state of a stopping rule after some patients are counted, with the confidence interval of the difference.
+    """Result of a stopping rule after some patients.
 
-    - ``patients``: the number of patients counted so far; ``of``: the number of all patients.
     - ``cases``: the ids of the counted patients' cases.
+    - ``patients``, ``of``: the number of counted patients, and of all patients.
+    - ``difference``: the first model's score minus the second's; None without patients.
+    - ``low``, ``high``: the ends of its interval.
     - ``decided``: True if the interval excludes zero.
     """
 
@@ -88,13 +85,12 @@ class Decision:
 
 
 class PairTally:
-    """Counter of two models' answers; it counts the patients in the order in which the stopping rule looks at them."""
+    """Counter of two models' answers, patient by patient in the order of the stopping rule."""
 
     def __init__(self, rule: StoppingRule, benchmark: Benchmark, seed: int, rounds: int = 1) -> None:
-        """Start without answers; each item is asked of each model ``rounds`` times.
+        """Start without answers; ``rounds`` says how often each item is asked.
 
-        Raises ``InputError`` if the key is withheld, or if the benchmark has no items for the score that the rule
-        names.
+        Raise ``InputError`` if the key is withheld, or if the benchmark has no items for the rule's score.
         """
         self.rule, self.benchmark, self.rounds = rule, benchmark, rounds
         self._answers, cases = benchmark.key("--until-decided")
@@ -126,12 +122,12 @@ class PairTally:
 
     @property
     def is_complete(self) -> bool:
-        """Return True if the tally includes every patient who has items that enter the score."""
+        """Return True if every patient with items in the score is counted."""
         return self.counted == self.of
 
     @property
     def bound(self) -> float:
-        """Return the largest absolute value that one patient's difference of scores can have."""
+        """Return the largest absolute value that a patient can contribute to the mean difference."""
         return self.of * max(sum(weights.values()) for weights in self._weights.values())
 
     def place(self, item_id: str) -> int:
@@ -139,10 +135,9 @@ class PairTally:
         return self._place[self._patient[item_id]]
 
     def take(self, turns: Iterable[Turn]) -> None:
-        """Count finished turns; whenever all questions on a patient are finished, test whether the stopping rule
-        already decides which model is better.
+        """Count finished turns, and test after every finished patient whether the rule decides.
 
-        Each finished turn must be passed only once.
+        A finished turn must be passed only once.
         """
         for turn in turns:
             if turn.state == ERROR or turn.model not in self.rule.models:
@@ -154,6 +149,7 @@ class PairTally:
                 sign = 1 if turn.model == self.rule.models[0] else -1
                 self._sums[name] += sign * self._weights.get(name, {}).get(turn.item_id, 0.0) / self.rounds
         while not self.decided and not self.is_complete and self._is_finished(self.order[self.counted]):
+            # A patient's value; the mean of all values is the difference of the two models' scores.
             self._values.append(self.of * self._sums[self.order[self.counted]])
             self.counted += 1
             self.decided = self._looks_decided()
@@ -170,7 +166,7 @@ class PairTally:
         return self.of if self.rule.target == "benchmark" else None
 
     def decision(self) -> Decision:
-        """Return the state of the stopping rule after the last counted patient."""
+        """Return the rule's result after the last counted patient."""
         values = np.array(self._values)
         low, high = confidence_sequence.interval(values, self.bound, self.rule.alpha, self._size)
         cases = tuple(sorted(case for name in self.order[: self.counted] for case in self._cases[name]))
@@ -179,7 +175,7 @@ class PairTally:
 
 
 def patients_in_order(weighted: Iterable[str], patients: Sequence[str], seed: int) -> list[str]:
-    """Return the patients in a random order that ``seed`` fixes; patients who are not in ``weighted`` come last."""
+    """Return the patients in a random order that ``seed`` fixes; patients missing from ``weighted`` come last."""
     kept = set(weighted)
     names = sorted(patients)
     shuffled = [names[place] for place in stream(seed, "order of patients").permutation(len(names))]

@@ -1,8 +1,6 @@
-"""The plan of a study, written before the run (preregistration), and the check that the graded study kept to the plan.
+"""The plan of a study, written before the run (preregistration), and the check that the study kept to it.
 
-A plan is a JSON file (schema ``plan``) with the benchmark, the primary score, the equivalence margin, the comparisons
-that Holm's method corrects together, models, protocols, seed, repeats, orders of options, the number of cases, and
-exclusions. The hash of a plan is the SHA-256 of its file.
+A plan is a JSON file (schema ``plan``).
 """
 
 from __future__ import annotations
@@ -61,10 +59,7 @@ def write_plan(
     benchmark: Benchmark, out: Path, models: list[str], protocols: list[str], primary: str, margin: float,
     seed: int = 0, repeats: int = 1, rotations: int = 1, limit: int | None = None, exclusions: tuple[str, ...] = (),
 ) -> Plan:  # fmt: skip
-    """Write the plan of a study into the new file ``out``.
-
-    ``limit`` is the number of cases for each model; None means all cases.
-    """
+    """Write the plan of a study into the new file ``out``; ``limit`` is the number of cases, None for all."""
     items = subset.chosen(benchmark, limit, None)
     bank = benchmark.about["question_bank"]
     record: Record = {
@@ -89,12 +84,14 @@ def read_plan(path: Path) -> Plan:
 
 
 def kept(graded: Graded) -> pl.DataFrame:
-    """Return a row for each setting in the plan: ``protocol, item, planned, done, kept``.
+    """Return a row for each setting in the plan; no rows if there is no plan.
 
-    ``item`` is the name of the setting (not a question), ``planned`` its value in the plan and ``done`` its value in
-    the study. ``kept`` is True if the two values agree. ``protocol`` is null for settings of all protocols. Baselines
-    and readers that the plan does not name do not count as a deviation. The table is empty if there is no plan.
+    - ``protocol``: the protocol; null for a setting of all protocols.
+    - ``item``: the name of the setting (not a question).
+    - ``planned``, ``done``: its value in the plan and in the study.
+    - ``kept``: True if the study kept to the plan.
     """
+    # Baselines and readers that the plan does not name are no deviation.
     plan = graded.plan
     rows = [] if plan is None else [*_overall(graded, plan), *_by_protocol(graded, plan)]
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")

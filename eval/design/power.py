@@ -1,9 +1,6 @@
-"""Power analysis: differences between two models that a study can detect, for each level and kind of question.
+"""Power analysis: which differences between two models a study can detect, for each level and kind of question.
 
-No model is asked for this analysis. A score is a weighted sum of right answers (``weights``). The discordance is the
-assumed share of items on which one of the two models is right and the other wrong. The differences on these items are
-assumed to be correlated within a patient. The standard error follows from the weights. A difference counts as
-detectable if its test is significant with at least the wanted probability (the power).
+No model is asked for it. ``docs/deciding.md`` explains the assumptions.
 """
 
 from __future__ import annotations
@@ -33,10 +30,11 @@ Floats = npt.NDArray[np.floating]
 class Assumptions:
     """Assumptions about two models and the test of their difference.
 
-    - ``discordance``: the share of items on which exactly one of the two models is right.
-    - ``correlation``: the correlation of the differences within a patient.
-    - ``tests``: the number of comparisons that Holm's method corrects together; the power is computed for the first of
-      them, which has the strictest significance level.
+    - ``discordance``: the share of items on which one model is right and the other wrong.
+    - ``correlation``: the correlation of these differences within a patient.
+    - ``alpha``: the significance level.
+    - ``power``: the wanted probability that a test finds a difference.
+    - ``tests``: the number of tests that Holm's method corrects together.
     """
 
     discordance: float = 0.3
@@ -47,32 +45,27 @@ class Assumptions:
 
     @property
     def factor(self) -> float:
-        """Return the smallest difference that is detected with the wanted power, as a multiple of the standard
-        error.
-        """
+        """Return the detectable difference as a multiple of the standard error."""
+        # The first of Holm's tests has the strictest level, ``alpha / tests``.
         return float(stats.norm.isf(self.alpha / self.tests / 2) + stats.norm.ppf(self.power))
 
 
 class Resolution(NamedTuple):
-    """Differences that a study can detect on one score; a difference is a fraction, on the scale of the score.
+    """What a study can detect on one score; differences are fractions, on the scale of the score.
 
+    - ``items``, ``patients``: the numbers of items and patients that count in the score.
+    - ``standard_error``: the standard error of the difference of two models.
     - ``detectable``: the smallest difference that is detected with the wanted power.
-    - ``largest``: the largest difference that two models can have under the assumed discordance, at most 1. If
-      ``detectable`` is larger, the study cannot show any difference with the wanted power.
-    - ``power``: the probability of detecting ``difference``.
-    - ``patients``: the number of patients that count in the score.
-    - ``needed``: the number of patients of a whole study that detects ``difference`` with the wanted power. The study
-      has the same proportions, so it also has patients that do not count in the score.
-    - ``alike``: the number of patients that a whole study needs so that, for two equal models, the 90 % interval of the
-      difference lies within plus or minus ``difference`` with a probability of 80 %.
-    - ``sequential``: the median number of patients until a confidence sequence decides, in simulated studies; None if
-      at most half of them decide.
-    - ``within``: the share of the simulated studies that decide before they have used all patients of the study, or
-      :data:`MOST_RUN` patients if the study has more.
+    - ``largest``: the largest difference that two models can have, at most 1.
+    - ``power``: the probability of detecting the difference that the user named.
+    - ``needed``: the number of patients that a study needs to detect this difference with the wanted power.
+    - ``alike``: the number of patients that a study needs to show that two equal models differ by less.
+    - ``sequential``: the median number of patients of a run until decided; None if half or fewer decide.
+    - ``within``: the share of these simulated runs that decide.
 
-    ``sequential`` and ``within`` are None for the score of a single kind of question. On a score whose items no model
-    can answer right, no two models can differ: ``largest`` and ``power`` are 0, and the numbers that depend on a
-    difference are None.
+    ``needed`` and ``alike`` count all patients of the study, also those without items in the score. ``sequential`` and
+    ``within`` are None for a single kind of question. If no model can answer any item right, ``power`` is 0 and the
+    numbers about a difference are None.
     """
 
     score: str
@@ -101,11 +94,13 @@ class Resolution(NamedTuple):
 def resolutions(
     asked: Sequence[Asked], difference: float, assumed: Assumptions, patients: int | None = None
 ) -> list[Resolution]:
-    """Return the detectable differences of each level, the mean of levels, the grid and each kind, in this order.
+    """Return what a study can detect on each level, the mean of levels, the grid and each kind, in this order.
 
-    ``patients`` is the number of patients in a study with the same proportions of items; None means the number in
-    ``asked``. Raise ``InputError`` if ``difference`` exceeds what is possible with ``assumed.discordance``, the share
-    of items that only one model has right.
+    - ``asked``: the items of the study.
+    - ``difference``: the difference of interest, as a fraction.
+    - ``patients``: the size of the study, if it has other than the patients in ``asked``.
+
+    Raise ``InputError`` if ``difference`` is larger than possible with ``assumed.discordance``.
     """
     whole = len({row.patient for row in asked})
     if not whole:
@@ -141,6 +136,7 @@ def _resolution(
     own = standard_error(people.values(), assumed)
     error = own * (len(people) / count) ** 0.5
     quantile = float(stats.norm.isf(assumed.alpha / assumed.tests / 2))
+    # For two equal models, the 90 % interval lies within plus or minus ``difference`` with a probability of 80 %.
     alike = float(stats.norm.ppf(0.95) + stats.norm.ppf(0.9))
     ends = until_decided(list(people.values()), difference, assumed, count) if name in ON else (None, None)
     return Resolution(
@@ -186,11 +182,13 @@ def standard_error(people: Iterable[Weights], assumed: Assumptions) -> float:
 def until_decided(
     people: Sequence[Weights], difference: float, assumed: Assumptions, count: int
 ) -> tuple[int | None, float]:
-    """Return the median number of patients until a confidence sequence decides, and the share of simulated studies in
-    which it decides.
+    """Simulate runs until decided; return the median number of patients, and the share of runs that decide.
 
-    Up to :data:`RUNS` studies are simulated. Each has ``count`` patients (at most :data:`MOST_RUN`), drawn from
-    ``people``. The median is None if at least half of the studies end without a decision.
+    - ``people``: the weights of the patients' items.
+    - ``difference``: the true difference of the two models.
+    - ``count``: the number of patients in a run (at most :data:`MOST_RUN` are used).
+
+    The median is None if half of the runs or fewer decide.
     """
     size = min(count, MOST_RUN)
     runs = max(50, min(RUNS, DRAWN // size))
@@ -205,14 +203,14 @@ def patient_differences(
     random: np.random.Generator, people: Sequence[Weights], difference: float, assumed: Assumptions,
     shape: tuple[int, int],
 ) -> tuple[Floats, float]:  # fmt: skip
-    """Simulate patients' contributions to the difference of two models' scores, as an array of ``shape``.
+    """Simulate what patients contribute to the difference of two models' scores.
 
-    Returns the array and the largest absolute value that a contribution can have. The mean of the contributions is the
-    difference of the scores. For each contribution, a patient is drawn from ``people``, which has the weights of each
-    patient's items. On an item the models differ by d = 1, -1 or 0, and the contribution is the sum of d times the
-    item's weight. One d is drawn for the patient, and one for each item. With probability
-    ``sqrt(assumed.correlation)``, an item gets the patient's d instead of its own.
+    Return an array of ``shape``, with a patient drawn from ``people`` for each entry, and the largest absolute value
+    that an entry can have. The mean of the entries estimates ``difference``.
     """
+    # On an item the models differ by d = 1, -1 or 0, and the contribution is the sum of d times the item's weight. One
+    # d is drawn for the patient, and one for each item. With probability ``sqrt(assumed.correlation)``, an item gets
+    # the patient's d instead of its own.
     most = max(len(one) for one in people)
     table = np.zeros((len(people), most))
     for place, one in enumerate(people):
@@ -234,7 +232,7 @@ def patient_differences(
 
 
 def _usual_chance(kind: Kind) -> float:
-    """Return the approximate mean chance of a kind of question in phantom benchmarks of the recipe ``chexpercept``."""
+    """Return roughly the mean chance of a kind in phantom benchmarks of the recipe ``chexpercept``."""
     if kind.yes_no:
         return 0.5
     if kind.points:
@@ -243,10 +241,7 @@ def _usual_chance(kind: Kind) -> float:
 
 
 def usual_study(patients: int) -> list[Asked]:
-    """Return the items of a study by the recipe ``chexpercept``, with one case for each patient.
-
-    One third of the cases is on each question path (the sequence of questions that a case gets).
-    """
+    """Return the items of a study by the recipe ``chexpercept``: one case a patient, a third of them on each path."""
     findings = CHEXPERCEPT_FINDINGS
     rows = []
     for number in range(patients):

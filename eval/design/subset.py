@@ -1,4 +1,4 @@
-"""Choice of the cases that a run asks: all cases or a trial of a few, and one machine's shard of these cases."""
+"""Choice of the cases that a run asks: all cases or a trial of a few, and a machine's shard of them."""
 
 from __future__ import annotations
 
@@ -36,11 +36,13 @@ def shard(text: str) -> Shard:
 def chosen(
     benchmark: Benchmark, limit: int | None = None, limit_per_path: int | None = None, prefer: Sequence[str] = ()
 ) -> tuple[Item, ...]:
-    """Return the items of the cases in a trial, in the benchmark's order; without a limit, return all items.
+    """Return the items of a trial in the benchmark's order; without a limit, return all items.
 
-    A trial takes cases in the order of a hash of their ids. The cases are therefore mixed, and a smaller trial is a
-    part of a larger trial. Cases with altered pictures of all conditions in ``prefer`` come first, then cases that lack
-    one condition, and so on. Raise ``InputError`` if ``limit_per_path`` is given and the benchmark's key is withheld.
+    - ``limit``: the number of cases.
+    - ``limit_per_path``: the number of cases on each path.
+    - ``prefer``: conditions (such as ``target``); cases with altered pictures of these come first.
+
+    Raise ``InputError`` if ``limit_per_path`` is given and the benchmark's key is withheld.
     """
     if limit is None and limit_per_path is None:
         return benchmark.items
@@ -48,6 +50,7 @@ def chosen(
     altered = altered_items.load(benchmark).items.values() if wanted else ()
     has = {(item.case_id, condition_of(item.item_id)) for item in altered}
     lacks = {item.case_id: sum((item.case_id, name) not in has for name in wanted) for item in benchmark.items}
+    # The order of a hash mixes the cases, and makes a smaller trial a part of a larger one.
     cases = sorted(lacks, key=lambda case_id: (lacks[case_id], sha256(case_id.encode())))
     if limit_per_path is not None:
         _, keys = benchmark.key("--limit-per-path")
@@ -74,7 +77,7 @@ def _few_of_each(cases: Iterable[str], groups: Mapping[str, object], limit: int)
 def share(items: Iterable[Item], part: Shard | None) -> tuple[Item, ...]:
     """Return the items of a shard: every ``part.count``-th case, beginning with case ``part.index`` (from 1).
 
-    All items of a case are in the same shard. If ``part`` is None, return all items.
+    Return all items if ``part`` is None.
     """
     rows = tuple(items)
     if part is None:
@@ -84,9 +87,7 @@ def share(items: Iterable[Item], part: Shard | None) -> tuple[Item, ...]:
 
 
 def conditioned(benchmark: Benchmark, items: tuple[Item, ...], conditions: Sequence[str]) -> tuple[Item, ...]:
-    """Return the items asked under the given conditions: the originals first, then altered items, condition by
-    condition.
-    """
+    """Return the items under the given conditions: first the originals, then the altered items by condition."""
     if tuple(conditions) == (ORIGINAL,):
         return items
     own = items if ORIGINAL in conditions else ()

@@ -1,9 +1,10 @@
-"""Weights of items: how much a right answer to an item adds to a score. Weights depend only on the benchmark.
+"""Weights of items: how much a right answer to an item adds to a score.
 
-A score is a weighted sum of right answers, up to a constant for chance. The score of a level is the mean over its kinds
-of question. The score of a yes/no kind is the mean over findings of sensitivity + specificity - 1. The grid's hit rate
-is the mean over findings. The same rules are used for the tables (``chexqa.eval.tables.model_pairs``). A difference
-between two models is the weighted sum of their differences on the items.
+- A level's score is the mean over its kinds of question.
+- A yes/no kind's score is the mean over findings of ``sensitivity + specificity - 1``.
+- The grid's hit rate is the mean over findings.
+
+A difference between two models is the weighted sum of their differences on the items.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ _NOTHING = 1e-12
 class Asked(NamedTuple):
     """Facts about one item that determine its weight.
 
-    ``yes`` is True if the key is yes and False if it is no; it is None for a kind that is not a yes/no question.
-    ``possible`` is False for a grid item without a cell that is a hit, which no model can answer right.
+    - ``yes``: True if the key is yes, False if it is no, None for a kind that is no yes/no question.
+    - ``possible``: False for a grid item without a right cell, which no model can answer right.
     """
 
     item_id: str
@@ -60,10 +61,9 @@ def asked_items(benchmark: Benchmark, items: Iterable[Item]) -> list[Asked]:
 
 
 def score_weights(asked: Iterable[Asked]) -> dict[str, Weights]:
-    """Return the weight of each item, keyed by score: each level, the mean of levels, and the grid's hit rate.
+    """Return the weights of items, by score (a level, ``mean`` or ``grid``) and item id.
 
-    A score without items is left out. A model's score is the sum of the weights of the items that it answered right,
-    plus a constant for chance.
+    A model's score is the sum of the weights of its right answers, plus a constant for chance.
     """
     rows = list(asked)
     found: dict[str, Weights] = {}
@@ -83,10 +83,7 @@ def score_weights(asked: Iterable[Asked]) -> dict[str, Weights]:
 
 
 def kind_weights(asked: Iterable[Asked]) -> dict[str, Weights]:
-    """Return, for each kind, the weight of each item in the kind's score.
-
-    The score of a kind is corrected for chance and includes all findings.
-    """
+    """Return the weights of items in the scores of their kinds, by kind and item id."""
     rows: dict[str, list[Asked]] = {}
     for row in asked:
         rows.setdefault(row.kind, []).append(row)
@@ -95,9 +92,8 @@ def kind_weights(asked: Iterable[Asked]) -> dict[str, Weights]:
 
 
 def _mean_of_parts(rows: list[Asked], part: Callable[[Asked], str]) -> Weights:
-    """Return the weights with which right answers add up to the mean over parts; each part is a mean over strata,
-    corrected for chance.
-    """
+    """Return the weights of right answers in the mean over parts (kinds or findings), corrected for chance."""
+    # Each part is a mean over strata.
     parts: dict[str, dict[tuple[str, bool | None], list[Asked]]] = {}
     for row in rows:
         stratum = ("", None) if row.yes is None else (row.finding, row.yes)
@@ -121,10 +117,7 @@ def _both(cells: Mapping[tuple[str, bool | None], list[Asked]]) -> dict[tuple[st
 
 
 def by_patient(asked: Iterable[Asked], weights: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    """Return the weights of each patient's items, keyed by patient and item id, in the order of the items.
-
-    Patients whose items have no weight are left out.
-    """
+    """Return the weights of items by patient and item id; patients without weighted items are left out."""
     found: dict[str, dict[str, float]] = {}
     for row in asked:
         if weights.get(row.item_id):
