@@ -1,7 +1,11 @@
 """Generation of a benchmark folder from a manifest of cases, in two passes that can be interrupted.
 
-Read ``generate_benchmark``, then ``measure_pass``, which makes a case's ``survey`` (its measurements and random draws),
-and ``build_pass``, which makes its items. ``case_paths`` draws the question path of each case (the sequence of its
-questions). ``job`` and ``recipe`` contain the settings. ``checkpoint`` stores finished work, so that an interrupted
-generation can continue. ``executors`` runs the workers. ``balance_positions`` balances the positions of right options.
+Read ``generate_benchmark``, then the two passes over a case: ``measure_pass`` (its ``survey``: measurements and random
+draws) and ``build_pass`` (its items). Then:
+
+- ``case_paths``: which questions a case gets.
+- ``job``, ``recipe``: the settings.
+- ``checkpoint``: finished work of an interrupted generation.
+- ``executors``: worker processes.
+- ``balance_positions``: positions of right options.
 """

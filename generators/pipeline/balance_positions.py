@@ -1,8 +1,4 @@
-"""Positions of right options among options without a natural order, balanced over the whole benchmark.
-
-If each case drew its position independently, one position would be more frequent by chance, and a model that prefers
-this position would score higher.
-"""
+"""Positions of right options among options without a natural order, balanced over the whole benchmark."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ from chexqa.generators.pipeline.survey import AttributeSurvey, Survey
 def correct_name(attributes: AttributeSurvey, recipe: PerceptionRecipe) -> str | None:
     """Return the name of the right option of a case's comparison item.
 
-    Return None if the benchmark will not have the item, or if the recipe keeps the options in their natural order.
+    The result is None if there will be no such item, or if the recipe keeps the options in their natural order.
     """
     if "comparison" not in attributes.right or recipe.attributes.rule != "union":
         return None
@@ -35,23 +31,21 @@ def _right_name(attributes: AttributeSurvey) -> str:
 def assign_positions(rights: Mapping[str, tuple[str, str]], seed: int) -> dict[str, int]:
     """Return the position of each case's right option, from 1, keyed by case id.
 
-    ``rights`` has the name of each case's right option and the case's finding, keyed by case id. Among all cases with
-    the same right option, the numbers of cases at any two positions differ by at most one. Within a finding these
-    numbers differ by little more.
+    ``rights`` has the name of each case's right option, and the case's finding, keyed by case id. All positions are
+    nearly equally frequent.
     """
     rng = stream(seed, "comparison places")
     ordered = sorted(rights)
     shuffled = [ordered[index] for index in rng.permutation(len(ordered))]
+    # If each case drew its position, one position would be more frequent by chance, and a model that prefers it would
+    # score higher.
     places = rng.permutation(len(COMPARISON)) + 1
     order = sorted(shuffled, key=lambda case_id: rights[case_id])
     return {case_id: int(places[number % len(places)]) for number, case_id in enumerate(order)}
 
 
 def with_position(survey: Survey, place: int | None) -> Survey:
-    """Return a survey with the right option of the comparison item moved to position ``place``.
-
-    The other options keep their order.
-    """
+    """Return a survey with the right option of the comparison item at position ``place``."""
     if place is None or survey.perception is None or survey.perception.attributes is None:
         return survey
     attributes = survey.perception.attributes

@@ -39,9 +39,9 @@ def bench_case_id(seed: int, source_case_id: str) -> str:
 def _read_again(case: Case) -> Gray:
     """Return the radiograph of a case, which the first pass has read already.
 
-    Raises an error that stops the generation if the radiograph can no longer be read. If the case were only left out, a
-    disk that is lost meanwhile would give a smaller benchmark without a warning.
+    Raise an error that stops the generation if it can no longer be read.
     """
+    # If the case were only left out, a disk that is lost meanwhile would give a smaller benchmark without a warning.
     try:
         return read_radiograph(case.image)
     except InputError as error:
@@ -57,13 +57,16 @@ def build(
     places: PlacesRecipe | None = None, fresh: bool = False, fill: Fill | None = None, others: Others = (),
     layers: bool = False,
 ) -> Record:  # fmt: skip
-    """Make the items of a case: the items of its ``path`` (if it has one), the grid item (if any), and items of
-    ``questions``.
+    """Make the items of a case; return a record, ready for JSON.
 
-    ``questions`` are the kinds from plugins, and the kinds that ask for places, which need the recipe ``places``.
-    ``fresh``: True to make only the kinds of question that a fresh seed asks. With a ``fill``, altered pictures are
-    also made; ``others`` are the other findings of the radiograph. Returns a record ready for JSON with ``case``,
-    ``items`` and ``answers`` as in the benchmark's files, and ``interventions``.
+    The record has ``case``, ``items`` and ``answers`` as in the benchmark's files, and ``interventions`` if altered
+    pictures are made.
+
+    - ``path``: the path of questions that the case gets; None for none.
+    - ``questions``: the kinds from plugins, and the kinds that ask for places, which need the recipe ``places``.
+    - ``fresh``: True to make only the kinds of question that a fresh seed asks.
+    - ``fill``: how lesions are filled in altered pictures; None for no altered pictures.
+    - ``others``: the other findings of the radiograph.
     """
     builder = ItemBuilder(
         bench_case_id(seed, case.case_id), case.finding, path, bank, store, controls,

@@ -14,13 +14,13 @@ from chexqa.files.jsonio import sha256
 class Cases(Mapping[str, Case]):
     """Cases of a manifest, keyed by id and read from the file on demand.
 
-    If ``only`` (case ids) is given, the mapping has only these cases. The attributes always describe all cases of the
+    With ``only`` (case ids), the mapping has only these cases. The attributes always describe all cases of the
     manifest:
 
-    - ``data``: what the images are: ``{"phantom"}`` (drawn), ``{"real"}``, or a set of both.
-    - ``findings``: the findings that are present in an image, keyed by image.
-    - ``present``: the ids of the cases in which a finding is present, keyed by image.
-    - ``digest``: a hash of the content; the order of the lines does not change it.
+    - ``data``: what the images are: ``{"phantom"}``, ``{"real"}``, or both.
+    - ``findings``: the present findings of each image, keyed by image.
+    - ``present``: the ids of the cases with a present finding, keyed by image.
+    - ``digest``: a hash of the content, whatever the order of lines.
     """
 
     def __init__(self, manifest: Manifest, only: Collection[str] | None = None) -> None:

@@ -1,8 +1,6 @@
-"""The question paths of cases (the sequence of questions that a case gets), drawn at random until the quotas are
-filled.
+"""The question paths of cases, drawn at random until the quotas are filled.
 
-The paths are drawn when all contour plans exist. The same cases and seed give the same paths, in any order of the
-manifest.
+The same cases and seed give the same paths, in any order of the manifest.
 """
 
 from __future__ import annotations
@@ -19,11 +17,11 @@ from chexqa.generators.pipeline.recipe import PerceptionRecipe, Quotas
 
 @dataclass(frozen=True)
 class Candidate:
-    """A case that can get a question path; only cases with the finding need a plan for their contour items.
+    """A case that can get a question path.
 
-    ``image_key`` identifies the radiograph's pixels. ``flagged`` cases have an item whose key would change with a
-    little noise in the masks; they are drawn only if the other cases do not meet the quotas. ``depth`` (of the
-    case's edits) and ``size`` (of its lesion) are used if the recipe names depths.
+    - ``image_key``: identifies the radiograph's pixels.
+    - ``flagged``: True if little noise in the masks would change a key; these cases are drawn last.
+    - ``depth``, ``size``: of the case's edits and of its lesion; used if the recipe names depths.
     """
 
     source_case_id: str
@@ -50,10 +48,9 @@ class Draw:
 
 
 def split(pool: int, required: int, free: int) -> tuple[int, int]:
-    """Return the numbers of revision-required and revision-free cases to draw from ``pool`` cases with the finding.
+    """Return how many revision-required and revision-free cases to draw from ``pool`` cases with the finding.
 
-    A pool too small for both quotas is split in the quotas' proportion; the number of revision-required cases is
-    rounded up.
+    A pool too small for both quotas is split in their proportion.
     """
     if pool >= required + free:
         return required, free
@@ -64,27 +61,21 @@ def split(pool: int, required: int, free: int) -> tuple[int, int]:
 
 
 def spread(rows: list[Candidate], depths: Sequence[float]) -> list[Candidate]:
-    """Return the cases in an order in which groups take turns: a case of each group, then another of each, and so on.
+    """Return the cases in an order in which groups take turns.
 
-    A group is all cases with the same depth of edits and the same lesion size (the smallest, the middle or the largest
-    third of all lesions). ``depths`` are the depths that the recipe names; if it names none, the order is unchanged.
+    A group is all cases of one depth of edits and one third of lesion size. ``depths`` are the recipe's; if it names
+    none, the order is unchanged.
     """
     return rows if not depths else [row for _, _, row in sorted(_ranked(rows, depths), key=lambda one: one[0])]
 
 
 def divided(rows: list[Candidate], depths: Sequence[float]) -> list[Candidate]:
-    """Return the cases in an order in which the cases of each group are spaced evenly over the whole list.
-
-    Groups are made by ``depths`` as in :func:`spread`. If ``depths`` is empty, the order is unchanged.
-    """
+    """Return the cases in an order in which each group of :func:`spread` lies evenly over the whole list."""
     return rows if not depths else [row for _, _, row in sorted(_ranked(rows, depths), key=lambda one: one[1])]
 
 
 def _ranked(rows: list[Candidate], depths: Sequence[float]) -> list[tuple[int, float, Candidate]]:
-    """Return three values for each case: its rank, the rank as a share, and the case.
-
-    Cases are ranked within each group of the same depth and third of lesion size; the share is of the group's cases.
-    """
+    """Return three values for each case: its rank in its group of :func:`spread`, the rank as a share, and the case."""
     order = sorted(range(len(rows)), key=lambda place: rows[place].size)
     third = {place: 3 * rank // max(len(rows), 1) for rank, place in enumerate(order)}
     cells = [
@@ -100,23 +91,19 @@ def _ranked(rows: list[Candidate], depths: Sequence[float]) -> list[tuple[int, f
 
 
 def lesion_free_share(pool: int, drawn: int, quotas: Quotas) -> int:
-    """Return the number of lesion-free cases to draw from ``pool`` cases beside ``drawn`` cases with the finding.
-
-    The number is limited by the quotas' proportion of lesion-free cases to cases with the finding. Without this limit,
-    "no" would nearly always be right for a rare finding.
-    """
+    """Return the number of lesion-free cases to draw from ``pool`` cases beside ``drawn`` cases with the finding."""
     present = quotas.revision_required + quotas.revision_free
     allowed = quotas.lesion_free if present == 0 else -(-drawn * quotas.lesion_free // present)
+    # In the proportion of the quotas at most: otherwise "no" would nearly always be right for a rare finding.
     return min(pool, allowed, quotas.lesion_free)
 
 
 def draw_paths(
     candidates: Iterable[Candidate], recipe: PerceptionRecipe, seed: int, with_finding: Collection[tuple[str, str]] = ()
 ) -> Draw:
-    """Assign question paths (sequences of questions) to cases at random, up to the recipe's quotas of each finding.
+    """Assign question paths to cases at random, up to the recipe's quotas of each finding.
 
-    ``with_finding`` has ``(finding, image_key)`` of further radiographs that show the finding; they are never used as
-    radiographs without the finding.
+    ``with_finding`` has ``(finding, image_key)`` of further radiographs with the finding; they are never lesion-free.
     """
     rows = sorted(candidates, key=lambda row: row.source_case_id)
     paths: dict[str, Path] = {}
@@ -161,8 +148,7 @@ def draw_paths(
 def draw_again(cases: Mapping[str, tuple[str, Path]], seed: int) -> dict[str, Path]:
     """Exchange the question paths of cases at random within each finding; return the new paths, keyed by source id.
 
-    ``cases`` has each case's finding and former path, keyed by source id. Every path has as many cases of a finding as
-    before; a case may get its former path again by chance.
+    ``cases`` has each case's finding and former path, keyed by source id. A case may get its former path again.
     """
     paths: dict[str, Path] = {}
     for finding in sorted({finding for finding, _ in cases.values()}):
@@ -177,9 +163,8 @@ def draw_lesion_free(
 ) -> dict[str, list[Candidate]]:
     """Draw the ``wanted`` number of lesion-free cases for each finding, on as many different radiographs as possible.
 
-    ``pools`` has each finding's cases in the order of preference. ``used`` has the ``image_key`` of radiographs that
-    are already used for a case with a finding. A radiograph is used again only if the unused radiographs do not
-    suffice, however they are assigned to the findings (Kuhn 1955). The least used radiographs are then taken first.
+    - ``pools``: each finding's cases in the order of preference.
+    - ``used``: the ``image_key`` of radiographs that a case with a finding uses already.
     """
     serves = Counter(used)
     rows = {name: {row.image_key: row for row in pool} for name, pool in pools.items()}

@@ -1,7 +1,6 @@
-"""Partial folder of a generation; it keeps finished work, so that an interrupted generation can continue.
+"""Folder ``OUT.partial`` with the finished work of a generation, so that an interrupted generation can continue.
 
-``OUT.partial`` contains the pictures, one append-only file of records for each pass, and ``job.json``, which describes
-the generation. At the end the records become the benchmark's files, and the folder is renamed to ``OUT``.
+At the end its records become the benchmark's files, and it is renamed to ``OUT``.
 """
 
 from __future__ import annotations
@@ -90,7 +89,7 @@ def _line(key: str, value: Record) -> bytes:
 
 
 class Checkpoint:
-    """Folder of an unfinished generation, open for writing; :meth:`records` returns what a pass has finished."""
+    """Folder of an unfinished generation, open for writing."""
 
     def __init__(self, folder: Path, lock: ExitStack) -> None:
         self.folder = folder
@@ -114,10 +113,10 @@ class Checkpoint:
         self, out: Path, origin: benchmark.Origin, contents: benchmark.Contents,
         altered: Iterable[Record] | None = None, fill: str = "",
     ) -> Record:  # fmt: skip
-        """Write the benchmark's files, delete files that only the generation needs, and rename the folder to ``out``.
+        """Write the benchmark's files, delete those that only the generation needs, and rename the folder to ``out``.
 
-        ``altered`` has each case's record of altered pictures, or is None if there are none. ``fill`` is the name of
-        the fill that made them.
+        ``altered`` has each case's record of altered pictures, or None; ``fill`` is the name of the fill that made
+        them.
         """
         extra: set[str] = set()
         if altered is not None:
@@ -142,10 +141,9 @@ class Checkpoint:
 
 
 def image_store(folder: Path) -> Callable[[bytes, bytes | None], str]:
-    """Return a function that stores a PNG in a (partial) benchmark folder, named by its hash, and returns its path
-    there.
+    """Return a function that stores a PNG in a benchmark folder under its hash, and returns its path there.
 
-    The returned function also stores its second argument, the picture's thumbnail (JPEG), unless this is None.
+    The function's second argument is the picture's thumbnail (JPEG) to be stored, or None.
     """
 
     def keep(path: Path, data: bytes) -> None:

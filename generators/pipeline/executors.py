@@ -1,7 +1,4 @@
-"""Execution of tasks by this process, worker processes or a Dask cluster, with the same results.
-
-A task's result depends only on its arguments, so a task that was lost with its worker is repeated.
-"""
+"""Execution of tasks by this process, worker processes or a Dask cluster, with the same results."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ class WorkerDied:
 
 @dataclass(frozen=True)
 class WorkerConfig:
-    """Settings of the workers: their number on this machine (1: only this process), or the address of a Dask scheduler.
+    """Number of workers on this machine (1: only this process), or the address of a Dask scheduler.
 
     The workers of a cluster must see the manifest's files and the output folder under the same paths.
     """
@@ -48,7 +45,7 @@ class WorkerConfig:
 
     @contextmanager
     def gathered(self) -> Iterator[TaskRunner]:
-        """Yield a task runner that keeps its workers between several calls, because starting workers takes a second."""
+        """Yield a task runner that keeps its workers between several calls."""
         with ExitStack() as stack:
             if self.alone:
                 stack.enter_context(single_sums())
@@ -69,8 +66,7 @@ class TaskRunner:
     def run(self, function: Callable[..., R], tasks: Iterable[Task]) -> Iterator[tuple[str, R | WorkerDied]]:
         """Yield ``(key, function(*arguments))`` for every ``(key, arguments)``, in the order of completion.
 
-        Errors of the function are raised here. If a worker dies, each unfinished task is tried once more in a separate
-        worker, so a task that kills its worker does not affect others.
+        Errors of the function are raised here. If a task kills its worker twice, its result is :class:`WorkerDied`.
         """
         if self._config.alone:
             for key, arguments in tasks:

@@ -1,7 +1,6 @@
 """Generation of a benchmark folder: survey every case, draw paths, build the drawn cases, write the files.
 
-The same manifest, recipes, bank and seed give the same bytes. Every case has separate random streams, and the files are
-sorted by ids that depend only on the seed and the source's id.
+The same manifest, recipes, bank and seed give the same bytes.
 """
 
 from __future__ import annotations
@@ -47,13 +46,12 @@ def generate(
 ) -> Record:  # fmt: skip
     """Make a benchmark folder from a manifest (or its folder) and return the record of ``benchmark.json``.
 
-    Raise ``InputError`` if no case gives an item.
+    Cases that cannot be used are listed in ``skipped.jsonl``. Raise ``InputError`` if no case gives an item.
 
-    A case that cannot be used is listed in ``skipped.jsonl`` with the reason; the other cases are used. ``progress`` is
-    called with a label and a total; the function that it returns is called once per step. ``workers`` are the settings
-    of worker processes; None: only this process works. ``original`` has facts about an existing benchmark; if it
-    is given, fresh items are made for that benchmark's cases, all of which must be in the manifest.
-    :func:`chexqa.generators.pipeline.job.make_fresh_job` makes the job for this.
+    - ``workers``: settings of worker processes; None: only this process works.
+    - ``progress``: called with a label and a total; it returns a function that is called once per step.
+    - ``original``: an existing benchmark; fresh items are made for its cases, which must be in the manifest. The job is
+      then made by :func:`chexqa.generators.pipeline.job.make_fresh_job`.
     """
     workers = workers or WorkerConfig()
     cases = Cases(read_manifest(manifest, image_root), None if original is None else original.paths)
@@ -113,14 +111,14 @@ def _without_copies(
 
 @dataclass(frozen=True, slots=True)
 class CaseSummary:
-    """Summary of a case's survey that stays in memory; the survey itself is read back from its file.
+    """Summary of a case's survey that stays in memory.
 
-    - ``usable``: True if the case can get a question path (the sequence of questions up to the attributes).
-    - ``flagged``: True if a little noise in the masks would change the key of an attribute item.
+    - ``usable``: True if the case can get a question path.
+    - ``flagged``: True if little noise in the masks would change the key of an attribute item.
     - ``grid``: True if the case has a grid item.
     - ``places``: the kinds of question on places that the case can get.
     - ``larger``: the right option of the comparison item, or None.
-    - ``depth``: the depth of the case's edit as a fraction of the longer side, if the recipe names depths.
+    - ``depth``: the depth of the case's edit as a fraction of the longer side; None without depths in the recipe.
     - ``size``: the lesion's share of the picture.
     """
 
@@ -156,10 +154,7 @@ class CaseSummary:
 
 
 def _depth(survey: Survey) -> float | None:
-    """Return the depth of the shallowest true edit, as a fraction of the picture's longer side.
-
-    Return None if there is no plan.
-    """
+    """Return the depth of the shallowest true edit, as a fraction of the picture's longer side; None without a plan."""
     plan = None if survey.perception is None else survey.perception.plan
     if plan is None or survey.size is None:
         return None

@@ -31,11 +31,13 @@ from chexqa.version import __version__
 class GenerationJob:
     """Settings of a generation: recipes (at most one per task), the question bank as a checked record, and the seed.
 
-    With ``controls`` every drawing (outline, points or grid) is also made on plain grey; with ``layers`` the drawn
-    pixels are also stored as a mask. With ``reviewed`` only lesion masks that a review approved are used. ``plugins``
-    has the names of the plugins that add questions. With ``lateral``, lateral views are also used. ``fill`` is the
-    method that fills in lesions in altered pictures; None makes no altered pictures. ``fresh_of`` describes the
-    existing benchmark whose cases get fresh items, as in ``benchmark.json``; None for other generations.
+    - ``controls``: True to make every drawing (outline, points or grid) on plain grey, too.
+    - ``layers``: True to store the drawn pixels as a mask, too.
+    - ``reviewed``: True to use only lesion masks that a review approved.
+    - ``plugins``: the names of the plugins that add questions.
+    - ``lateral``: True to use lateral views, too.
+    - ``fill``: how lesions are filled in altered pictures; None makes no altered pictures.
+    - ``fresh_of``: the existing benchmark whose cases get fresh items, as in ``benchmark.json``; otherwise None.
     """
 
     perception: PerceptionRecipe | None
@@ -53,9 +55,7 @@ class GenerationJob:
 
     @property
     def questions(self) -> list[Question]:
-        """Return the kinds of question that are not built in (from plugins, and on places); the benchmark declares
-        them.
-        """
+        """Return the kinds of question that are not built in: from plugins, and on places."""
         own = [] if self.places is None else place_builders.questions(self.places, self.bank["language"])
         return [*plugins.load(self.plugins), *own]
 
@@ -113,8 +113,8 @@ def named_job(
 ) -> GenerationJob:  # fmt: skip
     """Return a job from the names or files of its recipes (none: the default recipes) and of its question bank.
 
-    ``fill`` may be given only with ``interventions``; the default is ``inpaint``. Raise ``InputError`` for
-    an unknown fill, and as :func:`make_job` does.
+    ``fill`` may be given only with ``interventions``; the default is ``inpaint``. Raise ``InputError`` for an unknown
+    fill, and as :func:`make_job` does.
     """
     if fill is not None and not interventions:
         raise InputError("--fill: can be used only with --interventions; add --interventions, or leave out --fill.")
@@ -153,10 +153,10 @@ def job_record(manifest_digest: str, job: GenerationJob) -> Record:
 
 @dataclass(frozen=True)
 class Original:
-    """Facts about an existing benchmark; fresh items are made for its cases with a finding.
+    """An existing benchmark; fresh items are made for its cases with a finding.
 
     - ``about``: the benchmark's name, version, hash and seed, as recorded in the fresh benchmark.
-    - ``paths``: each case's finding and question path (sequence of questions), keyed by source id.
+    - ``paths``: each case's finding and question path, keyed by source id.
     - ``masks``: a hash of each case's finding, radiograph and masks, keyed by source id.
     - ``drawn``: the paths of all pictures with a drawing (outline, points or grid).
     - ``controls``: True if every drawing also exists on plain grey.
@@ -170,10 +170,9 @@ class Original:
 
     @classmethod
     def of(cls, bench: Benchmark) -> Original:
-        """Return the facts about ``bench`` that are needed to make fresh items for its cases.
+        """Return what is needed of ``bench`` to make fresh items for its cases.
 
-        Raises ``InputError`` if ``bench`` lacks its key. Also raises it if ``bench`` has no question on an outline,
-        because another seed would then change nothing.
+        Raise ``InputError`` if it lacks its key, or if it has no question on an outline.
         """
         _, cases = bench.key("freshen")
         findings = {item.case_id: item.finding for item in bench.items if item.task == PERCEPTION}
@@ -181,6 +180,7 @@ class Original:
             (case, findings[case.case_id], case.path) for case in cases.values()
             if case.case_id in findings and case.path not in (None, "lesion_free")
         ]  # fmt: skip
+        # Without a question on an outline, another seed would change nothing.
         if not with_finding:
             raise InputError(
                 f"{bench.folder}: asks no question on an outline, so another seed would change nothing; give a "
@@ -204,7 +204,7 @@ class Original:
 
 
 def drawn_pictures(items: Iterable[Item]) -> frozenset[str]:
-    """Return the paths of the items' pictures that show a drawing, on the radiograph or on plain grey (controls)."""
+    """Return the paths of the items' pictures that show a drawing, on the radiograph or on plain grey."""
     pictures = (picture for item in items for picture in (*item.turn_images, *item.alone_images))
     drawn = ((picture.image, picture.control) for picture in pictures if picture.role != "radiograph")
     return frozenset(path for pair in drawn for path in pair if path is not None)
@@ -216,9 +216,9 @@ def _mask_hash(finding: str, image_key: object, masks: Mapping[str, object]) -> 
 
 def make_fresh_job(bench: Benchmark, original: Original, recipes: Iterable[Recipe], bank: Record, seed: int
                    ) -> GenerationJob:  # fmt: skip
-    """Return the job that makes fresh items for a benchmark's cases, from the benchmark's own recipes and bank.
+    """Return the job that makes fresh items for a benchmark's cases, from its own recipes and bank.
 
-    Raises ``InputError`` for the benchmark's own seed, and for a recipe or bank that the benchmark was not made with.
+    Raise ``InputError`` for the benchmark's own seed, and for a recipe or bank that it was not made with.
     """
     if seed == bench.about["seed"]:
         raise InputError(f"--seed {seed}: is the seed of {bench.folder} itself; give another seed.")
@@ -246,7 +246,7 @@ def make_fresh_job(bench: Benchmark, original: Original, recipes: Iterable[Recip
 
 def named_fresh_job(bench: Benchmark, recipes: Sequence[str], bank: str | None, seed: int
                     ) -> tuple[GenerationJob, Original]:  # fmt: skip
-    """Return the job of :func:`make_fresh_job`, and the facts about the original benchmark.
+    """Return the job of :func:`make_fresh_job`, and the original benchmark.
 
     ``recipes`` and ``bank`` are names or files; they are needed if the benchmark was made from files of a user.
     """

@@ -1,5 +1,4 @@
-"""First pass over a case, before its question path is drawn: it checks the case, measures its masks, and chooses its
-outline's errors at random (the contour plan).
+"""First pass over a case: it checks the case, measures its masks, and chooses its outline's errors at random.
 
 The result is a :class:`~chexqa.generators.pipeline.survey.Survey`.
 """
@@ -49,14 +48,12 @@ def empty_survey(case: Case, reason: str | None = None) -> Survey:
 
 
 def left_out(case: Case, reason: str) -> Survey:
-    """Return the survey of a case that gives no items although a recipe could ask about it.
-
-    If the radiograph can be read and shows the finding, the survey keeps the hash of its pixels, so that a copy
-    of the radiograph is not used as a case without the finding.
-    """
+    """Return the survey of a case that gives no items although a recipe could ask about it."""
     survey = empty_survey(case, reason)
     if case.present:
         with suppress(InputError):
+            # The hash of the pixels is kept, so that a copy of a radiograph with the finding is not used as one without
+            # it.
             return replace(survey, image_key=image_key(case))
     return survey
 
@@ -67,8 +64,8 @@ def survey(
 ) -> Survey:  # fmt: skip
     """Measure one case, and return its survey by the recipes; any of the three recipes may be None.
 
-    ``others`` has the findings that the manifest gives as present in the same radiograph. If ``reviewed`` is set, a
-    case without an approved mask gives no items.
+    - ``others``: the findings that the manifest gives as present in the same radiograph.
+    - ``reviewed``: True to leave out a case without an approved mask.
     """
     wants_perception = perception is not None and case.finding in perception.findings
     wants_grid = grid is not None and case.finding in grid.findings and case.present

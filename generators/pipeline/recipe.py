@@ -38,12 +38,12 @@ class Quotas:
 class PerceptionRecipe:
     """Settings of detection, contour and attribute items.
 
-    With ``stable_only`` an item is left out if slightly different masks would change its key. ``negative_kinds`` says
-    which cases without the finding may be lesion-free cases: ``normal`` radiographs, or those with ``other`` findings.
-    With ``exclude_relatives`` no lesion-free case shows a parent, child or look-alike of the finding. ``pa_only`` has
-    the findings that are asked about on PA views only. If ``depths`` are given (fractions of the picture's longer
-    side), all edits of a case have one of these depths. Cases are then drawn so that each depth is equally frequent for
-    small, medium and large lesions.
+    - ``stable_only``: True to leave out items whose key slightly different masks would change.
+    - ``negative_kinds``: which cases can be lesion-free: ``normal`` radiographs, or those with ``other`` findings.
+    - ``exclude_relatives``: True if no lesion-free case may show a parent, child or look-alike of the finding.
+    - ``pa_only``: the findings that are asked about on PA views only.
+    - ``depths``: the depths of edits, as fractions of the longer side; all edits of a case have one of them. Small,
+      medium and large lesions get each depth equally often.
     """
 
     name: str
@@ -68,7 +68,7 @@ class PerceptionRecipe:
         return record
 
     def wrong(self) -> str | None:
-        """Return an error text on a wrong setting that the schema does not detect; None if no setting is wrong."""
+        """Return an error text on a wrong setting that the schema does not detect; None if all are right."""
         edits, points, attributes = self.deformation, self.points, self.attributes
         ranges: dict[str, tuple[float, float]] = {
             "deformation.depth_to_size": edits.depth_to_size,
@@ -109,9 +109,9 @@ class PerceptionRecipe:
 class GridRecipe:
     """Settings of the grid task.
 
-    ``hit_share`` is the share of a cell that the lesion must cover for the cell to be a hit. ``plausible_anatomy`` has
-    for each finding the anatomy in which it can lie: a wrong cell there counts as a position error, a wrong cell
-    elsewhere as an anatomy error.
+    - ``hit_share``: the share of a cell of the grid that the lesion must cover for the cell to be a hit.
+    - ``plausible_anatomy``: the anatomy in which each finding can lie. A wrong cell there counts as a position error,
+      and elsewhere as an anatomy error.
     """
 
     name: str
@@ -127,7 +127,7 @@ class GridRecipe:
         return record
 
     def wrong(self) -> str | None:
-        """Return an error text on a wrong setting that the schema does not detect; None if no setting is wrong."""
+        """Return an error text on a wrong setting that the schema does not detect; None if all are right."""
         for name in self.plausible_anatomy:
             if name not in self.findings:
                 return (
@@ -140,11 +140,10 @@ class GridRecipe:
 class PlacesRecipe:
     """Settings of questions on places.
 
-    ``absent_per_present``: number of cases without the finding for each case with the finding. ``diffuse``: findings
-    for which no box is asked. ``diffuse_in_both_lungs``: findings for which no box is asked if the mask lies in both
-    lungs.
-    ``heart``: findings of the heart. Only these findings get questions on the heart's width. No question on these
-    findings counts in a headline.
+    - ``absent_per_present``: the number of cases without the finding for each case with it.
+    - ``diffuse``: findings without a question for a box.
+    - ``diffuse_in_both_lungs``: findings without a question for a box if the mask lies in both lungs.
+    - ``heart``: findings of the heart. Only they get questions on the heart's width, and they count in no headline.
     """
 
     name: str
@@ -163,7 +162,7 @@ class PlacesRecipe:
         return record
 
     def wrong(self) -> str | None:
-        """Return an error text on a wrong setting that the schema does not detect; None if no setting is wrong."""
+        """Return an error text on a wrong setting that the schema does not detect; None if all are right."""
         for field_name in ("diffuse", "diffuse_in_both_lungs", "heart"):
             for name in getattr(self, field_name):
                 if name not in self.findings:
@@ -181,7 +180,7 @@ def names() -> list[str]:
 
 
 def load(recipe: str) -> Recipe:
-    """Load a recipe: one of chexqa's by its name, or a YAML file by its path. Raises ``InputError`` if it is not valid.
+    """Load a recipe by its name or from a YAML file; raise ``InputError`` if it is not valid.
 
     >>> load("grid").hit_share
     0.5

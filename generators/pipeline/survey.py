@@ -1,4 +1,4 @@
-"""Survey of a case: everything that the first pass measures and draws at random. The second pass builds the items."""
+"""Survey of a case: everything that the first pass measures and draws at random, for the second pass to build items."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from chexqa.generators.contour.plan import ContourPlan
 class AttributeSurvey:
     """Measures of a lesion's attributes, and the questions on them that were drawn at random.
 
-    ``right``, ``stable`` and ``margin`` have a value for each kind of question. ``right`` has the numbers of the right
-    options. ``stable`` is False if a slightly different mask would change the answer. ``margin`` is the distance of the
-    deciding number from its threshold, divided by the threshold.
+    Each of these has a value for each kind of question:
+
+    - ``right``: the numbers of the right options.
+    - ``stable``: False if a slightly different mask would change the answer.
+    - ``margin``: ``abs(number - threshold) / threshold`` of the number that decides the answer.
     """
 
     judged: Judgement
@@ -43,9 +45,9 @@ class PerceptionSurvey:
 class GridSurvey:
     """Measures for the grid.
 
-    - ``coverage``: the share of each grid cell that the lesion covers.
-    - ``plausible``: the numbers of the cells that contain the finding's usual anatomy or the lesion; None if the masks
-      of this anatomy are unknown.
+    - ``coverage``: the share of each cell of the grid that the lesion covers.
+    - ``plausible``: the numbers of the cells with the finding's usual anatomy or the lesion; None if the masks of this
+      anatomy are unknown.
     - ``stable``: True if the same cells are hits after small changes of the mask.
     """
 
@@ -56,9 +58,9 @@ class GridSurvey:
 
 @dataclass(frozen=True)
 class PlacesSurvey:
-    """Names of the questions on places that a case gets, and the share of the lungs in which a point is a hit.
+    """Names of the questions on places that a case gets.
 
-    ``hit_share`` is 0 for a case without the finding or without lungs.
+    ``hit_share`` is the share of the lungs in which a point is a hit; 0 without the finding or without lungs.
     """
 
     kinds: tuple[str, ...]
@@ -78,13 +80,13 @@ class LesionSize:
 class Survey:
     """All measures and random draws of the first pass over a case.
 
-    Every recipe has one of three tasks: ``perception``, ``grid`` or ``places``.
+    A recipe's task is ``perception``, ``grid`` or ``places``.
 
     - ``image_key``: the hash of the radiograph's pixels; None if they were not read.
-    - ``perception``, ``grid``, ``places``: the measures for this task; None if the case gives no items of the task.
-    - ``size``: the size of the lesion (:class:`LesionSize`); None if there is no lesion.
+    - ``perception``, ``grid``, ``places``: the measures for this task; None if it gives no items of the case.
+    - ``size``: the size of the lesion; None if there is no lesion.
     - ``masks``: the masks of lesion, lungs and heart in pixels of the working image, as run lengths.
-    - ``skipped``: ``(task, reason)`` for each task that the case was left out of; the task None stands for all tasks.
+    - ``skipped``: ``(task, reason)`` for each task that the case was left out of; the task None stands for all.
     - ``lung_doubts``: a short text for each reason to doubt the masks of the lungs.
     - ``lungs_predicted``: True if a model predicted the lungs.
     """

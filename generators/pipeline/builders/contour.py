@@ -22,7 +22,7 @@ from chexqa.imaging.read import Mask
 
 @dataclass(frozen=True, eq=False)
 class Outlines:
-    """Outlines of a case with the finding, made from its plan, and their pictures; nothing is made twice."""
+    """Outlines of a case with the finding, made from its plan, and their pictures."""
 
     case: CaseToBuild
     plan: contour.ContourPlan
@@ -34,8 +34,9 @@ class Outlines:
         return self.case.path == "revision_required"
 
     def line(self, mask: Mask, picture: str) -> list[Line]:
-        """Return the outline of a mask as if drawn by hand; ``picture`` names the picture and selects the random
-        stream.
+        """Return the outline of a mask as if drawn by hand.
+
+        ``picture`` names the picture, and selects the random stream.
         """
         return hand_drawn(mask, stream(0, self.case.builder.case_id, "outline", picture))
 
@@ -84,10 +85,9 @@ class Outlines:
 
     @property
     def difficulty(self) -> dict[str, float]:
-        """Return two measures of the suboptimal outline's shallowest edit: its depth, and its area as a share of the
-        lesion's area.
+        """Return depth and area of the suboptimal outline's shallowest edit.
 
-        The depth is divided by the picture's longer side.
+        The depth is divided by the picture's longer side, and the area by the lesion's area.
         """
         edit = min((self.plan.edits[number] for number in self.plan.true), key=lambda edit: edit.depth)
         return {"depth": round(edit.depth / max(self.case.working.shape), 5), "share": round(edit.share, 4)}
@@ -131,11 +131,8 @@ def evaluation(case: CaseToBuild, kind: Kind) -> None:
 def points(case: CaseToBuild, kind: Kind) -> None:
     """Add the item of this kind on coloured points, if the outline shown has an error.
 
-    ``kind`` is either of two kinds, which share one picture with the points:
-
-    - ``revision_expansion``: asks at which points the outline must be expanded.
-    - ``revision_contraction``: asks at which points the outline must be contracted. In a conversation, this item does
-      not show the picture again.
+    - ``revision_expansion`` asks at which points the outline must be expanded.
+    - ``revision_contraction`` asks at which points it must be contracted.
     """
     found = _outlines(case)
     if found is None or not found.is_altered:
@@ -164,6 +161,7 @@ def points(case: CaseToBuild, kind: Kind) -> None:
         kind,
         options,
         plan.marked(not is_expansion) or (len(options),),
+        # In a conversation, the picture is shown only once.
         turn=[found.pointed] if is_expansion else [],
         alone=[case.radiograph, found.pointed],
         evidence=PointsEvidence(points=marked),

@@ -26,10 +26,11 @@ _GREY = 128
 class ItemBuilder:
     """Collector of the items and answers of one case.
 
-    ``store`` saves a PNG and its thumbnail (JPEG, or None) and returns the PNG's path in the benchmark. With
-    ``controls`` every drawing (outline, points or grid) is also made on plain grey; with ``layers`` the drawn pixels
-    are also stored as a mask. ``more_texts`` has the texts of kinds from outside the package, keyed by kind.
-    ``rule_words`` has the wording of the recipes' rules in questions.
+    - ``store``: saves a PNG and its thumbnail (JPEG, or None), and returns the PNG's path in the benchmark.
+    - ``controls``: True to make every drawing (outline, points or grid) on plain grey, too.
+    - ``layers``: True to store the drawn pixels as a mask, too.
+    - ``more_texts``: the texts of kinds from outside the package, keyed by kind.
+    - ``rule_words``: the wording of the recipes' rules in questions.
     """
 
     case_id: str
@@ -49,13 +50,12 @@ class ItemBuilder:
         return Picture("radiograph", self.store(png.encode(image), encode_thumb(image)))
 
     def drawn(self, role: str, image: drawing.Image, *draws: Callable[[drawing.Image], drawing.Image]) -> list[Picture]:
-        """Store one picture for each of the functions ``draws``, which draw on a copy of the radiograph ``image``.
+        """Store one picture for each function in ``draws``, which draws on a copy of the radiograph ``image``.
 
-        If the builder's attribute ``controls`` is True, the same drawings on plain grey are also stored. All files of
-        drawings on the radiograph have the same size, and so have all files of drawings on grey, so that the size of a
-        file gives no answer away.
+        With ``controls``, the same drawings on plain grey are stored, too.
         """
         overlays = [draw(image) for draw in draws]
+        # Files of one length, so that the size of a file gives no answer away.
         files = png.of_one_length([png.encode(overlay) for overlay in overlays])
         images = [self.store(file, encode_thumb(overlay)) for file, overlay in zip(files, overlays, strict=True)]
         controls: list[str | None] = [None] * len(draws)
@@ -77,11 +77,10 @@ class ItemBuilder:
     ) -> None:  # fmt: skip
         """Add one item; its question is the bank's, with ``words`` filled in.
 
-        ``difficulty`` has the numbers of the evidence that show how hard the item is. ``stable`` is True if slightly
-        different masks give the same answer. Detection items are always stable, since a slightly different mask is
-        still a mask. Contour items are always stable, too, since an edit moves the outline by several times the error
-        of hand drawing. ``flags`` are further flags of the key. ``chance`` is the probability that a guess is right; by
-        default the guess is drawn evenly from all legal answers.
+        - ``difficulty``: the numbers that show how hard the item is.
+        - ``stable``: True if slightly different masks give the same answer.
+        - ``flags``: further flags of the key.
+        - ``chance``: the probability that a guess is right; by default, all legal answers are equally likely.
         """
         field = FINDINGS[self.finding].field if self.finding in FINDINGS else None  # a test marker is not a finding
         note = self.bank["notes"]["heart_overlap"] if field == "lung" else ""
@@ -106,6 +105,8 @@ class ItemBuilder:
         )
         chance = chance or Chance(kind.form.chance(len(options), len(answer)))
         # The prior needs the whole benchmark, so the pipeline fills it in later.
+        # Detection is stable, since a slightly different mask is still a mask. Contour items are, too, since an edit
+        # moves the outline by several times the error of hand drawing.
         flags = (*(() if stable else ("unstable",)), *evidence.flags(difficulty.get("margin")), *flags)
         self.answers.append(
             Answer(
@@ -124,9 +125,7 @@ class ItemBuilder:
         )
 
     def texts(self, kind: Kind) -> Record:
-        """Return the texts of a kind of question, from the bank or, for a kind from outside the package, from its
-        plugin.
-        """
+        """Return the texts of a kind of question, from the bank or from the kind's plugin."""
         found: Record = self.bank["kinds"].get(kind.name) or self.more_texts[kind.name]
         return found
 

@@ -1,4 +1,4 @@
-"""Questions that ask for a place: the kinds that a case gets, and the random draw of the cases to ask about."""
+"""Questions that ask for a place: the kinds that a case gets, and the draw of the cases to ask about."""
 
 from __future__ import annotations
 
@@ -21,10 +21,7 @@ BOXES = ("box_around", "boxes_around")
 
 
 def place_survey(loaded: LoadedCase, recipe: PlacesRecipe) -> PlacesSurvey | None:
-    """Return the kinds of questions on places that a case gets; None if it gets no such question.
-
-    A diffuse finding has no box, a mask that is a box has no outline, and the heart's width needs heart and lungs.
-    """
+    """Return the kinds of questions on places that a case gets; None if it gets none."""
     finding, lesion = loaded.case.finding, loaded.lesion
     sides = [lung for lung in (loaded.right_lung, loaded.left_lung) if lung is not None and lung.any()]
     left_out: set[str] = set()
@@ -37,6 +34,7 @@ def place_survey(loaded: LoadedCase, recipe: PlacesRecipe) -> PlacesSurvey | Non
         left_out.add("boxes_around")
     if finding not in recipe.heart or not has_width:
         left_out.add(HEART_WIDTH)
+    # A diffuse finding has no box, a mask that is a box has no outline, and the heart's width needs heart and lungs.
     kinds = tuple(kind for kind in recipe.kinds if kind not in left_out)
     if not kinds or (loaded.case.present and (lesion is None or not lesion.any())):
         return None
@@ -51,7 +49,7 @@ def place_survey(loaded: LoadedCase, recipe: PlacesRecipe) -> PlacesSurvey | Non
 def kinds_of_present(present: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str, set[str]]:
     """Return the kinds of questions that at least one case with the finding gets, keyed by finding.
 
-    ``present`` has a pair for each drawn case with a finding: the finding and the case's kinds.
+    ``present`` has the finding and the kinds of each drawn case with a finding.
     """
     found: dict[str, set[str]] = {}
     for finding, kinds in present:
@@ -60,15 +58,14 @@ def kinds_of_present(present: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str
 
 
 def with_place_kinds(survey: Survey, of_present: Mapping[str, set[str]]) -> Survey:
-    """Return the survey minus those kinds of place question that are asked in no case with the finding.
+    """Return the survey without the kinds of place question that no case with the finding is asked.
 
-    For example, if all masks are boxes, no case with the finding is asked for an outline. If a case without the finding
-    were asked for an outline, "nowhere" would always be right. The question on the heart's width is never removed,
-    because every case has a heart. Surveys of cases with the finding are returned unchanged. ``of_present`` has the
-    kinds, keyed by finding.
+    ``of_present`` has the kinds that such cases are asked, keyed by finding.
     """
     if survey.places is None or survey.present:
         return survey
+    # A kind that only cases without the finding are asked would always have the answer "nowhere". The heart's width
+    # stays, because every case has a heart.
     asked = of_present.get(survey.finding, set())
     kinds = tuple(kind for kind in survey.places.kinds if kind in asked or kind == HEART_WIDTH)
     return replace(survey, places=replace(survey.places, kinds=kinds))
@@ -81,11 +78,7 @@ def _is_in_both(loaded: LoadedCase) -> bool:
 
 
 def draw_place_cases(candidates: Iterable[Candidate], recipe: PlacesRecipe, seed: int) -> set[str]:
-    """Draw the cases to ask about, and return their ids: all cases with a finding, and some cases without one.
-
-    The recipe gives the number of cases without a finding for each case with a finding. Cases without a finding share a
-    radiograph only if all radiographs are in use.
-    """
+    """Draw the cases to ask about, and return their ids: all cases with a finding, and some cases without one."""
     rows = sorted(candidates, key=lambda row: row.source_case_id)
     present = [row for row in rows if row.present]
     pools: dict[str, list[Candidate]] = {}

@@ -29,7 +29,7 @@ _SIDE = 1_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class PlaceEvidence(DeclaredEvidence):
-    """The place of a finding: the box around its areas, and the number of areas that are large enough for a box.
+    """The place of a finding: the box around its areas, and the number of areas large enough for a box.
 
     All numbers are 0 if the finding is absent.
     """
@@ -128,10 +128,10 @@ def _evidence(target: Target | None, size: tuple[int, int], headline: bool) -> P
 
 def marker_records(names: Iterable[tuple[str, str]], asked: Iterable[Question], bank: Record, seed: int,
                    store: Store) -> dict[str, Record]:  # fmt: skip
-    """Return a record with items, answers and case for each picture of a test marker, keyed by source id.
+    """Return the records of the pictures of test markers, keyed by source id.
 
-    Each record has the form of a built case. ``names``: pairs of a source id and the case's id in the benchmark, one
-    for each marker.
+    A record has items, answers and case in the form of a built case. ``names`` has, for each marker, a source id and
+    the case's id in the benchmark.
     """
     kinds = [(one.kind, one.texts[bank["language"]]) for one in asked if one.kind.name in markers.KINDS]
     made: dict[str, Record] = {}

@@ -1,7 +1,6 @@
-"""Kinds of question from plugins: a plugin is a module that registers each of its kinds with builder and wording.
+"""Kinds of question from plugins: modules that register kinds with builder and wording.
 
 The command line names a plugin by an entry point of the group ``chexqa.kinds``, an importable module or a Python file.
-A plugin that is installed but not named changes no benchmark.
 """
 
 from __future__ import annotations
@@ -53,8 +52,8 @@ def question(kind: Kind, bank: Path) -> Callable[[Builder], Builder]:
 
     ``bank`` is a YAML file with the texts of the kind, keyed by language; one of the texts is ``question``.
 
-    Raise ``InputError`` if ``kind.level`` or ``kind.stage`` is not None (only chexqa's own kinds have a level or a
-    stage), if chexqa has a kind of the same name, or if ``bank`` cannot be read.
+    Raise ``InputError`` for a kind with a level or a stage or with the name of a kind of chexqa, or for a ``bank`` that
+    cannot be read.
     """
     if kind.level is not None or kind.stage is not None:
         raise InputError(f"the kind '{kind.name}' comes from a plugin and must have no level and no stage.")
@@ -73,8 +72,7 @@ def question(kind: Kind, bank: Path) -> Callable[[Builder], Builder]:
 def load(names: Iterable[str]) -> list[Question]:
     """Return the questions of the given plugins, sorted by kind.
 
-    Raises ``InputError`` if a plugin does not exist, fails or registers no question, or if two plugins register the
-    same kind.
+    Raise ``InputError`` if a plugin does not exist, fails or registers no question, or if two register the same kind.
     """
     found: dict[str, Question] = {}
     givers: dict[str, str] = {}
@@ -118,7 +116,7 @@ def texts_of(questions: Iterable[Question], language: str) -> dict[str, Record]:
 
 
 def all_kinds(questions: Iterable[Question]) -> dict[str, Kind]:
-    """Return a dictionary from name to kind: chexqa's kinds, and the kinds of the given questions."""
+    """Return all kinds, keyed by name: chexqa's, and those of the given questions."""
     return {**KINDS, **{one.kind.name: one.kind for one in questions}}
 
 

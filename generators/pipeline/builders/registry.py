@@ -23,9 +23,11 @@ MASKS = ("lesion", *STRUCTURES)
 class CaseToBuild:
     """Input of the builders: a case with its survey.
 
-    ``working`` is the radiograph at the working size, ``(H, W)``. ``survey`` is the result of the first pass.
-    ``perception``, ``grid`` and ``places`` are the recipes of these tasks; None for a task that the benchmark does not
-    have. ``places`` is also None if the case was not drawn for questions on places. ``builder`` collects the items.
+    - ``working``: the radiograph at the working size, ``(H, W)``.
+    - ``survey``: the result of the first pass.
+    - ``perception``, ``grid``, ``places``: the recipes of these tasks; None for a task that the benchmark does not
+      have. ``places`` is also None if the case was not drawn for questions on places.
+    - ``builder``: the collector of the items.
     """
 
     present: bool
@@ -44,10 +46,10 @@ class CaseToBuild:
         return self.builder.radiograph(self.working)
 
     def mask(self, name: str) -> Mask | None:
-        """Return the mask ``lesion``, ``right_lung``, ``left_lung`` or ``heart`` at the working size, ``(H, W)`` bool.
+        """Return a mask at the working size, ``(H, W)`` bool; None if the case lacks it.
 
-        ``lesion`` is the mask of the case's finding, whatever the finding. Returns None if the case lacks the mask;
-        raises ``ValueError`` for any other name.
+        ``name`` is ``lesion`` (whatever the finding), ``right_lung``, ``left_lung`` or ``heart``. Raise ``ValueError``
+        for any other name.
         """
         if name not in MASKS:
             raise ValueError(f"there is no mask '{name}' (known: {', '.join(MASKS)})")
@@ -55,7 +57,7 @@ class CaseToBuild:
         return None if runs is None else from_rle(runs, f"the survey of {self.survey.source_case_id}")
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return the result of ``make``, computed only once for all builders that use the same ``name``."""
+        """Return the result of ``make``; it is computed once for all builders that use the same ``name``."""
         if name not in self.shared:
             self.shared[name] = make()
         return self.shared[name]

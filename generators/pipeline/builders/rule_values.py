@@ -10,7 +10,8 @@ from chexqa.question_banks import share_words
 def rule_words(
     bank: Record, finding: str, perception: PerceptionRecipe | None, grid: GridRecipe | None
 ) -> dict[str, str]:
-    """Return the wording of the rules that the given recipes set, keyed by the rule's name;
+    """Return the wording of the rules that the given recipes set, keyed by the rule's name.
+
     :data:`chexqa.question_banks.RULES` lists all rules.
     """
     outline = bank.get("outlines", {}).get(finding, bank["findings"][finding])
