@@ -255,6 +255,7 @@ class Pictures:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._by_name: dict[str, list[str]] = {}
+        self._sizes: dict[str, tuple[int, int] | None] = {}
 
     def find(self, name: str, uses: Counter[str]) -> str | None:
         """Return a picture's path within the folder; None if there is no such picture.
@@ -281,8 +282,25 @@ class Pictures:
 
     def size(self, name: str) -> tuple[int, int] | None:
         """Return the size ``(H, W)`` of the first picture that a name fits, as :func:`size_of` does."""
-        found = self.first(name)
-        return None if found is None else size_of(self._root / found)
+        if name not in self._sizes:
+            found = self.first(name)
+            self._sizes[name] = None if found is None else size_of(self._root / found)
+        return self._sizes[name]
+
+    def check_inside(self, one: Annotation) -> None:
+        """Raise ``InputError`` if a box or an outline leaves its picture: then it was drawn on a larger one."""
+        size, source = self.size(one.image), one.source or {}
+        x, y, width, height = source.get("box", (0, 0, 0, 0))
+        points = [(x + width, y + height), *(point for polygon in source.get("polygons", ()) for point in polygon)]
+        if size is None:
+            return
+        right, bottom = max(x for x, _ in points), max(y for _, y in points)
+        margin = masks.OUTSIDE * max(size)
+        if right > size[1] + margin or bottom > size[0] + margin:
+            raise InputError(
+                f"{one.where}: the shape reaches x = {right:g}, y = {bottom:g}, but {one.image} has only {size[1]} x "
+                f"{size[0]} px; give the pictures that the annotations were drawn on."
+            )
 
     def _fitting(self, name: str) -> list[str]:
         """Return the pictures that a name fits: those whose paths agree with the longest end of it."""

@@ -39,8 +39,15 @@ _NIH = ("Image Index", "Finding Label", "Bbox [x", "y", "w", "h]")
 def ingest(
     file: Path, images: Path, manifest: Path, terms: Terms, anatomy: Options, labels: Labels, absent: Absent
 ) -> Outcome:
-    """Write a manifest from a file of boxes; all boxes of one finding on one picture form one case."""
-    found = list(_padchest(file, images) if file.suffix.lower() == ".json" else _table(file))
+    """Write a manifest from a file of boxes; all boxes of one finding on one picture form one case.
+
+    Raises ``InputError`` for a box that leaves its picture, because all boxes were then drawn on pictures of another
+    size.
+    """
+    files = Pictures(images)
+    found = list(_padchest(file, files) if file.suffix.lower() == ".json" else _table(file))
+    for one in found:
+        files.check_inside(one)
     return from_annotations(found, (), images, manifest, terms, anatomy, labels, absent)
 
 
@@ -65,11 +72,10 @@ def _table(file: Path) -> Iterator[Annotation]:
         yield Annotation(image, label, {"box": _checked(box, where)}, where)
 
 
-def _padchest(file: Path, images: Path) -> Iterator[Annotation]:
+def _padchest(file: Path, files: Pictures) -> Iterator[Annotation]:
     data = parse_json(read_text(file), str(file))
     refuse_foreign(file, "", data)
     check(data, "grounded_reports", str(file))
-    files = Pictures(images)
     for place, study in enumerate(data, start=1):
         where, image = f"{file}, study {place}", study["ImageID"]
         size = files.size(image)

@@ -105,7 +105,10 @@ def _shapes(
         if "size" not in source and name not in checked:
             checked.add(name)
             _check_size(about, files.size(name), f"{where}: its {'box is' if 'box' in source else 'polygons are'}")
-        yield Annotation(name, named[category], source, where)
+        made = Annotation(name, named[category], source, where)
+        if None in (about.get("width"), about.get("height")):
+            files.check_inside(made)
+        yield made
 
 
 def _check_size(about: Record, size: tuple[int, int] | None, shape: str) -> None:

@@ -262,6 +262,21 @@ def test_pictures_without_a_size_in_the_file_are_counted(images: Path, tmp_path:
     code, _, err = cli("ingest", "coco", file, "--images", images, "-o", tmp_path / "m.jsonl")
     assert code == 0
     assert "1 picture without width and height in the file: polygons and boxes are taken" in " ".join(err.split())
+    data["annotations"][0]["segmentation"] = [[2 * value for value in SQUARE[0]]]
+    file.write_text(json.dumps(data))
+    code, _, err = cli("ingest", "coco", file, "--images", images, "-o", tmp_path / "n.jsonl")
+    assert code == 2
+    assert "the shape reaches x = 118, y = 218, but a.png has only 160 x 120 px" in " ".join(err.split())
+
+
+def test_boxes_for_larger_pictures_are_refused(images: Path, tmp_path: Path, cli: Cli) -> None:
+    """Data sets are often copied at a smaller size, and their boxes are not."""
+    head = "image_id,class_name,x_min,y_min,x_max,y_max\n"
+    (tmp_path / "t.csv").write_text(f"{head}a,Pleural effusion,5,5,60,60\na,Consolidation,100,30,200,90\n")
+    code, _, err = cli("ingest", "boxes", tmp_path / "t.csv", "--images", images, "-o", tmp_path / "m.jsonl")
+    assert code == 2
+    assert "line 3: the shape reaches x = 200, y = 90, but a has only 160 x 120 px" in " ".join(err.split())
+    assert not (tmp_path / "m.jsonl").exists()
 
 
 def test_sizes_are_those_of_the_turned_picture(images: Path, tmp_path: Path, cli: Cli) -> None:
