@@ -1,7 +1,6 @@
 """Writer of a manifest with the verdicts on its masks; ``generate --reviewed`` then uses only approved masks.
 
-A verdict counts only if mask, lungs and radiograph are the same as in the review. Other changes of the manifest do not
-matter.
+A verdict counts only if mask, lungs and radiograph are still the reviewed ones.
 """
 
 from __future__ import annotations
@@ -38,12 +37,11 @@ _STATES = {ACCEPT: APPROVED, REJECT: REJECTED, FIX: TO_FIX, UNSURE: DOUBTED}
 
 
 class Reviewed(NamedTuple):
-    """The written manifest: its path, and the number of cases with each verdict; ``None`` stands for no verdict.
+    """The written manifest: its path, and the number of cases with each verdict (``None``: no verdict).
 
-    - ``unsigned``: ids of the cases whose redrawn mask a second reader must still approve.
-    - ``changed``: ids of the cases whose verdicts do not count, because mask, lungs or radiograph have changed since
-      the review.
-    - ``drawn``: records of the redrawn masks that were taken from the folder ``mask_dir``.
+    - ``unsigned``: ids of cases with a redrawn mask that a second reader must still approve.
+    - ``changed``: ids of cases without a valid verdict, because mask, lungs or radiograph have changed.
+    - ``drawn``: records of the redrawn masks from the folder ``mask_dir``.
     """
 
     path: Path
@@ -60,13 +58,12 @@ def apply_to_manifest(
     """Write ``out``, a copy of the manifest ``cases`` in which each judged case has the field ``review``.
 
     - ``bench``: the benchmark that the masks were exported from, if any.
-    - ``contours``: redrawn masks; they replace the masks of cases with the verdict "fix", and a second reader must
-      approve them.
-    - ``mask_dir``: a folder with further redrawn masks (:func:`chexqa.review.resolve.redrawn.read_folder`); they
-      replace the masks of their cases whatever the verdict.
+    - ``contours``: redrawn masks, used in cases with the verdict "fix".
+    - ``mask_dir``: a folder with redrawn masks (:func:`chexqa.review.resolve.redrawn.read_folder`), used whatever the
+      verdict.
 
-    Raises ``InputError`` if a verdict is on a mask that is not in the manifest, or on an item instead of a mask. Raises
-    it also if there is neither a verdict nor a mask in ``mask_dir``, or if ``out`` exists already.
+    Raises ``InputError`` for a verdict on an item or on an unknown mask, if there is nothing to apply, or if ``out``
+    exists.
     """
     masks = ManifestMasks(cases, image_root)
     if os.path.lexists(out):
@@ -137,11 +134,9 @@ def _case_of(verdict: Verdict, names: Mapping[tuple[str, str], str], masks: Mani
 
 
 def state_of(verdicts: Iterable[Verdict]) -> str | None:
-    """Return the state of a mask after its review, such as approved or rejected: it follows from the verdict on which
-    all reviewers agree, and is ``unsure`` if they disagree.
+    """Return the state of a mask after its review, such as approved; ``unsure`` if reviewers disagree.
 
-    Each reviewer counts once, with the newest verdict. An adjudicator's verdict decides. Without verdicts the state is
-    ``None``.
+    Each reviewer's newest verdict counts. An adjudicator decides. Without verdicts the state is ``None``.
     """
     newest: dict[tuple[bool, str], str] = {}
     for verdict in sorted(verdicts, key=lambda verdict: (verdict.imported, verdict.batch)):

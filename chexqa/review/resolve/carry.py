@@ -21,9 +21,8 @@ from chexqa.review.resolve.mask_hashes import ManifestMasks
 class NotCarried:
     """Verdict that was not carried over, and the reason (``why``).
 
-    - ``case_id``: the id of the verdict's case in the new benchmark or manifest; ``None`` if the case is missing there.
-    - ``item_id``: the id of the verdict's item in the new benchmark; ``None`` if the item is missing there, and for a
-      verdict on a mask.
+    - ``case_id``: the id of its case in the new benchmark or manifest; ``None`` if the case is missing there.
+    - ``item_id``: the id of its item in the new benchmark; ``None`` if missing there, or for a mask.
     """
 
     verdict: Verdict
@@ -36,9 +35,9 @@ class NotCarried:
 class Carried:
     """Verdicts on the old benchmark or manifest, and what has to be judged in the new one.
 
-    - ``verdicts``: the verdicts that were carried over to the new benchmark or manifest.
-    - ``not_carried``: the verdicts that were not carried over.
-    - ``fresh``: the items of the new benchmark, on reviewed cases, that the old benchmark does not ask.
+    - ``verdicts``: the verdicts that were carried over.
+    - ``not_carried``: the verdicts that were not.
+    - ``fresh``: new items on reviewed cases.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -47,10 +46,7 @@ class Carried:
 
     @property
     def cases(self) -> tuple[str, ...]:
-        """Return the ids of the cases with an item or mask to judge: those in ``not_carried``, then those in ``fresh``.
-
-        Items and masks in ``not_carried`` that the new benchmark or manifest does not have are not judged.
-        """
+        """Return the ids of the cases with an item or mask to judge: from ``not_carried``, then from ``fresh``."""
         again = [one.case_id for one in self.not_carried if one.verdict.is_on_mask or one.item_id is not None]
         return tuple(
             dict.fromkeys(name for name in [*again, *(item.case_id for item in self.fresh)] if name is not None)
@@ -58,7 +54,7 @@ class Carried:
 
     @property
     def items(self) -> tuple[str, ...]:
-        """Return the ids of the items to judge: ``not_carried``, then ``fresh``; none if masks were judged."""
+        """Return the ids of the items to judge; empty if masks were judged."""
         again = [one.item_id for one in self.not_carried if one.item_id is not None]
         return tuple(dict.fromkeys([*again, *(item.item_id for item in self.fresh)]))
 
@@ -114,12 +110,9 @@ class _NewItems:
         return tuple(item for item in own if question_seen(item) not in asked)
 
     def same_question(self, item: Item) -> str | None:
-        """Return the id of the new item with the same question, options and pictures, or ``None`` if there is none.
-
-        If several new items match, the result is the item whose id is also the same, or ``None`` if there is no such
-        item.
-        """
+        """Return the id of the new item with this question, options and pictures, or ``None``."""
         found = self._by_question.get(question_seen(item), [])
+        # Among several such items, only the one with this item's id is sure.
         return item.item_id if item.item_id in found else found[0] if len(found) == 1 else None
 
 

@@ -1,6 +1,4 @@
-"""Text on what a review changed: the benchmark's page of changes, and a short card that stands until ``chexqa audit``
-writes the full one.
-"""
+"""Text on what a review changed: the benchmark's page of changes, and a short card."""
 
 from __future__ import annotations
 
@@ -93,7 +91,7 @@ def page(newest: str, older: str) -> str:
 
 
 def card(about: Record, changes: str) -> str:
-    """Return a short card with the changes; ``chexqa audit`` later replaces this card by the full one."""
+    """Return a short card with the changes, which ``chexqa audit`` later replaces by the full one."""
     counts = about["counts"]
     notice = [f"**{PHANTOM_NOTICE[0].upper()}{PHANTOM_NOTICE[1:]}.**"] if about["data"] == "phantom" else []
     parts = [

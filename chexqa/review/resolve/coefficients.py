@@ -1,16 +1,6 @@
 """Agreement of raters: percent, Cohen, Fleiss, Krippendorff's alpha, Gwet's AC1, with intervals.
 
-Ordered categories also get kappas with quadratic weights: a disagreement by two categories counts four times as much as
-a disagreement by one category.
-
-A table of codes is an integer array ``(units, raters)``: categories are ``0 … categories - 1``, and ``MISSING`` marks a
-missing rating. Every coefficient is a formula on sums over units. The sums over all units give the value. The sums over
-resampled patients give the interval.
-
-Where the sources do not define a coefficient, these rules apply. A unit needs two ratings to count for agreement. Units
-with one rating count only in Fleiss's and Gwet's shares of categories, as in Gwet's book. If no unit has two ratings,
-no coefficient is defined. If all ratings are of one category, percent and AC1 are 1, and the kappas and alpha are 0/0,
-so undefined (``nan``).
+Ordered categories also get kappas with quadratic weights. Intervals come from resampled patients.
 
 Sources: Cohen 1960 and 1968; De Vries 2008 (kappa pooled over scales); Fleiss 1971 (unequal numbers of raters and
 weights as in Gwet 2014); Krippendorff 2011; Gwet 2008.
@@ -27,6 +17,7 @@ import numpy.typing as npt
 
 from chexqa.stats import bootstrap_draws, wilson
 
+# A missing rating in a table of codes ``(units, raters)``; categories are 0, 1, ….
 MISSING = -1
 RESAMPLES = 2_000
 # Largest share of resamples in which a coefficient may be undefined and still get an interval.
@@ -55,7 +46,7 @@ class Ratings:
     - ``codes``: ``(units, raters)``, the category of each rating, from 0, or ``MISSING``.
     - ``categories``: the number of categories.
     - ``patients``: ``(units,)``, the patient (0, 1, …) of each unit.
-    - ``ordered``: True if the categories have an order, which is then the order of their codes.
+    - ``ordered``: True if the codes follow the order of the categories.
     """
 
     codes: Codes
@@ -69,19 +60,21 @@ class Ratings:
         return np.asarray((self.codes != MISSING).sum(axis=1) >= 2)
 
 
+# Every coefficient is a formula on sums over units, of all patients for the value and of resampled patients for the
+# interval. If all ratings are of one category, percent and AC1 are 1, and the kappas and alpha are 0/0, so ``nan``.
 # Terms summed over units: [has two ratings, agreed share, has a rating, agreed pairs of Krippendorff's coincidences,
 # agreed share with weights, shares of the categories (q), ratings that can be paired (q)].
 _SCALARS = 5
 
 
 def closeness(categories: int) -> Floats:
-    """Return the quadratic agreement weight of each pair of categories: 1 if they are equal, 0 for first and last."""
+    """Return the quadratic agreement weight of each two categories: 1 if they are equal, 0 for first and last."""
     places = np.arange(categories)
     return 1 - ((places[:, None] - places) / max(1, categories - 1)) ** 2
 
 
 def _terms(codes: Codes, categories: int) -> Floats:
-    """Return the terms of every unit ``(units, 5 + 2 q)``, from which all coefficients for many raters follow."""
+    """Return the terms of every unit ``(units, 5 + 2 q)`` for q categories."""
     counts = (codes[:, :, None] == np.arange(categories)).sum(axis=1).astype(np.float64)
     ratings = counts.sum(axis=1)
     paired = ratings >= 2
@@ -94,10 +87,8 @@ def _terms(codes: Codes, categories: int) -> Floats:
 
 
 def _halves(sums: Floats) -> tuple[Floats, Floats]:
-    """Return two arrays ``(…, q)``: the mean share of each category, and each category's number of pairable ratings.
-
-    The mean is over rated units. A rating is pairable if its unit has another rating.
-    """
+    """Return two arrays ``(…, q)``: the mean share of each category, and each category's number of pairable ratings."""
+    # A rating is pairable if its unit has another rating. Shares also count units with one rating, as in Gwet's book.
     q = (sums.shape[-1] - _SCALARS) // 2
     shares = _ratio(sums[..., _SCALARS : _SCALARS + q], sums[..., 2, None])
     return shares, sums[..., _SCALARS + q :]
@@ -133,11 +124,8 @@ def _alpha(sums: Floats) -> Floats:
 
 
 def _pair_terms(codes: Codes, categories: int) -> Floats:
-    """Return the terms of every unit for two raters, ``(units, 3 + 2 q)``.
-
-    The columns are: both rated, same category, closeness, the first rater's category (q columns), and the second
-    rater's category (q columns).
-    """
+    """Return the terms of every unit for two raters, ``(units, 3 + 2 q)`` for q categories."""
+    # Columns: both rated, same category, closeness, the first rater's category (q), the second rater's category (q).
     both = (codes != MISSING).all(axis=1)
     first, second = ((codes[:, rater, None] == np.arange(categories)) & both[:, None] for rater in (0, 1))
     same = both & (codes[:, 0] == codes[:, 1])
@@ -157,7 +145,7 @@ def _weighted_cohen(sums: Floats) -> Floats:
 
 
 def _margins(sums: Floats) -> tuple[Floats, Floats]:
-    """Return two arrays ``(…, q)``: the shares of the categories of the first and of the second rater."""
+    """Return the shares of the categories ``(…, q)`` for the first and for the second rater."""
     q = (sums.shape[-1] - 3) // 2
     units = sums[..., 0, None]
     return _ratio(sums[..., 3 : 3 + q], units), _ratio(sums[..., 3 + q :], units)
@@ -184,18 +172,14 @@ WEIGHTED = "weighted"
 
 
 def resamples(patients: int, seed: int = 0) -> Floats:
-    """Return how often each bootstrap resample contains each patient, ``(RESAMPLES, patients)``.
-
-    All groups of units use the same resamples.
-    """
+    """Return how often each bootstrap resample contains each patient, ``(RESAMPLES, patients)``."""
     return bootstrap_draws(patients, "agreement", seed, RESAMPLES).astype(np.float64)
 
 
 def estimates(ratings: Ratings, weights: Floats) -> dict[str, Estimate]:
-    """Return every agreement coefficient over the units that at least two raters rated, with bootstrap intervals.
+    """Return every agreement coefficient, keyed by name, over the units that at least two raters rated.
 
-    ``weights`` is the result of :func:`resamples`. Units with a single rating are left out, so that all coefficients
-    are about the same units.
+    ``weights`` is the result of :func:`resamples`.
     """
     twice = ratings.rated_twice
     terms = _terms(ratings.codes[twice], ratings.categories)
@@ -207,8 +191,8 @@ def estimates(ratings: Ratings, weights: Floats) -> dict[str, Estimate]:
 class PairEstimate(NamedTuple):
     """Agreement of two raters on the units that both rated.
 
-    The fields are the number of these units, the share of equal ratings, Cohen's kappa, and weighted kappa.
-    ``weighted`` is ``None`` if the categories have no order.
+    - ``units``: the number of these units; ``same``: the share of equal ratings.
+    - ``cohen``: Cohen's kappa; ``weighted``: weighted kappa, ``None`` if the categories have no order.
     """
 
     units: int
@@ -232,8 +216,8 @@ def pooled_kappa(
 ) -> Estimate:
     """Return Cohen's kappa of two ratings of each unit, pooled over scales; undefined without units.
 
-    ``pairs`` has the two ratings of each unit, and ``scales`` the name of its scale with the scale's number of
-    categories. The agreement expected by chance is computed within each scale.
+    - ``pairs``: the two ratings of each unit.
+    - ``scales``: the name of each unit's scale, and the scale's number of categories.
     """
     starts: dict[tuple[str, int], int] = {}
     width = 0
@@ -249,6 +233,7 @@ def pooled_kappa(
         terms[unit, [start, start + 2 + first, start + 2 + scale[1] + second]] = 1
         terms[unit, start + 1] = first == second
 
+    # Agreement by chance is computed within each scale, then averaged over units.
     def kappa(sums: Floats) -> Floats:
         units, same, chance = (np.zeros(sums.shape[:-1]) for _ in range(3))
         for (_, size), start in starts.items():
@@ -269,10 +254,8 @@ def share_estimate(right: npt.NDArray[np.bool_], patients: Codes, weights: Float
 
 
 def _at_an_end(share: Estimate, patients: Codes) -> Estimate:
-    """Return a share of 0 or 1 with Wilson's interval, since all resamples give the same value there.
-
-    Patients, not units, are counted in Wilson's interval; this corresponds to the largest possible design effect.
-    """
+    """Return a share of 0 or 1 with Wilson's interval, and any other share unchanged."""
+    # All resamples give 0 or 1 there. Patients, not units, are counted, which is the largest possible design effect.
     if share.value not in (0.0, 1.0):
         return share
     low, high = wilson(share.value, len(np.unique(patients)))
@@ -282,7 +265,7 @@ def _at_an_end(share: Estimate, patients: Codes) -> Estimate:
 def _with_intervals(
     terms: Floats, patients: Codes, weights: Floats, formulas: dict[str, Formula]
 ) -> dict[str, Estimate]:
-    """Return estimates: values from the sums of the terms, intervals from the sums over resampled patients."""
+    """Return the value and interval of each formula."""
     by_patient = np.zeros((weights.shape[1], terms.shape[1]))
     np.add.at(by_patient, patients, terms)
     total, drawn = by_patient.sum(axis=0), weights @ by_patient
@@ -301,7 +284,7 @@ def _estimate(value: float, drawn: Floats) -> Estimate:
 
 
 def paradox(ratings: Ratings, found: dict[str, Estimate]) -> str | None:
-    """Return a remark if agreement is high although kappa is low or undefined, because one category prevails."""
+    """Return a remark if agreement is high but kappa is low or undefined; otherwise ``None``."""
     percent, kappa = found["percent"].value, found["fleiss"].value
     if percent is None or percent < HIGH_PERCENT or (kappa is not None and kappa >= LOW_KAPPA):
         return None

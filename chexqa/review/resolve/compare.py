@@ -1,9 +1,9 @@
 """Agreement of reviewers on verdicts (given with the proposal in sight) and on answers (given without it).
 
-For verdicts, a unit is a row. For answers, a unit is a question with one right answer, or one option of a question with
-several right options. The option "none" is left out, since it follows from the others. An answer to a grid question
-counts as a hit or a miss, since several cells of one lesion can be right. Answers of different kinds are never pooled,
-since their scales differ.
+- A unit of verdicts is a row.
+- A unit of answers is a question or, if several options can be right, one option.
+- An answer to a grid question counts as a hit or a miss.
+- Answers of different kinds of question are never pooled.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TABLES = (".csv", ".xlsx")
 
 
 class SheetPlace(NamedTuple):
-    """Subject of a sheet row: kind, finding, patient and, for a row on an item, the item and its right options."""
+    """Subject of a sheet row: kind, finding, patient and, for an item, the item and its right options."""
 
     kind: str
     finding: str
@@ -65,7 +65,8 @@ class Unit(NamedTuple):
 class Pair:
     """Agreement of two reviewers on the units that both rated.
 
-    The fields are the number of these units, the share of equal ratings, Cohen's kappa, and weighted kappa.
+    - ``units``: the number of these units; ``same``: the share of equal ratings.
+    - ``cohen``: Cohen's kappa; ``weighted``: weighted kappa, ``None`` if the ratings have no order.
     """
 
     reviewers: tuple[str, str]
@@ -77,10 +78,9 @@ class Pair:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Agreement of reviewers on a group of units (questions or rows).
+    """Agreement of reviewers on a group of units.
 
-    ``kind`` or ``finding`` is ``None`` if the group has all kinds or findings. ``remark`` explains high agreement with
-    low kappa.
+    ``kind`` or ``finding`` is ``None`` if the group has all of them. ``remark`` explains high agreement with low kappa.
     """
 
     what: What
@@ -94,7 +94,7 @@ class Agreement:
 
 
 def places_of(bench: Benchmark) -> dict[str, SheetPlace]:
-    """Return the subject of each row of the review sheets, keyed by row id; the subject is an item or a mask."""
+    """Return the subject of each row of the review sheets, keyed by row id."""
     answers, keys = bench.key("agreement")
     people = clusters(bench.items, keys)
     places = {}
@@ -118,10 +118,9 @@ def places_of_masks(cases: Iterable[Case]) -> dict[str, SheetPlace]:
 
 
 def compare(verdicts: Iterable[Verdict], places: Mapping[str, SheetPlace]) -> list[Agreement]:
-    """Return how well reviewers agree in groups of units (:func:`units_of`), for verdicts and for answers.
+    """Return how well reviewers agree in groups of units, for verdicts and for answers.
 
-    Verdicts are grouped in four ways: all units, by kind of question, by finding, and by both. Answers are grouped by
-    kind, and by kind and finding. Groups in which no unit was rated by two reviewers are left out.
+    Groups in which no unit was rated by two reviewers are left out.
     """
     rows = [verdict for verdict in verdicts if verdict.row in places and verdict.is_judged]
     people = sorted({place.patient for place in places.values()})
@@ -164,21 +163,18 @@ def units_of(
 ) -> list[Unit]:
     """Return the units of one item, with each reader's answer as a code.
 
-    A unit is what is compared between readers: the item itself or, if several options can be right, one option.
-
-    ``answers`` has each reader's answer; ``scales`` is the result of :func:`scales_of`. The list is empty
-    for a grid item whose key has no cell, because no answer can be a hit.
+    A unit is the item or, if several options can be right, one option. ``scales`` is the result of :func:`scales_of`.
     """
     item = place.item
     assert item is not None, "answers are given to items"
     if item.form.takes_several:
         return [
             Unit(place, 2, {who: int(option.n in answer) for who, answer in answers.items()})
-            for option in item.options[:-1]
+            for option in item.options[:-1]  # the last one, "none", follows from the others
         ]
     if not item.form.lists_options:
         hits = {who: int(item.form.is_right(place.key, answer)) for who, answer in answers.items()}
-        return [Unit(place, 2, hits)] if place.key else []
+        return [Unit(place, 2, hits)] if place.key else []  # without a right cell of the grid, nobody can hit
     scale = scales[place.kind]
     codes = {who: scale[_name(item, answer[0])] for who, answer in answers.items()}
     # Items of an ordered kind show the same options; if they do not, the codes have no order.
@@ -186,7 +182,7 @@ def units_of(
 
 
 def scales_of(items: Iterable[Item]) -> dict[str, dict[str, int]]:
-    """Return the code (0, 1, …) of each option's text, keyed by kind; multi-select and grid kinds are left out."""
+    """Return the code (0, 1, …) of each option's text, keyed by kind of question; grid and multi-select have none."""
     scales: dict[str, dict[str, int]] = {}
     for item in items:
         if not item.form.takes_several and item.form.lists_options:
@@ -203,10 +199,7 @@ def _name(item: Item, number: int) -> str:
 
 
 def _grouped(units: Iterable[Unit], by_kind: bool, by_finding: bool) -> dict[tuple[str | None, str | None], list[Unit]]:
-    """Return the units keyed by kind and finding, sorted by the order of kinds and then by finding.
-
-    A kind or finding of ``None`` means that all are pooled.
-    """
+    """Return the units keyed by kind and finding, in the order of kinds; ``None`` means all."""
     groups: dict[tuple[str | None, str | None], list[Unit]] = {}
     for unit in units:
         name = unit.place.kind if by_kind else None, unit.place.finding if by_finding else None
@@ -259,11 +252,10 @@ def to_record(group: Agreement) -> dict[str, Any]:
 
 
 def to_frame(groups: Iterable[Agreement]) -> pd.DataFrame:
-    """Return a pandas frame with a row for each group and coefficient, for all reviewers and for each pair of
-    reviewers.
+    """Return a pandas frame with a row for each group, coefficient and set of reviewers (all, or a pair).
 
-    Columns: ``what, kind, finding, reviewers, units, patients, coefficient, value, low, high``. The value ``all`` means
-    that kinds, findings or reviewers are pooled. ``patients`` is empty for a pair of reviewers.
+    Columns: ``what, kind, finding, reviewers, units, patients, coefficient, value, low, high``. ``all`` stands for
+    pooled kinds, findings or reviewers. ``patients`` is empty for a pair.
     """
     import pandas as pd
 
@@ -281,7 +273,7 @@ def to_frame(groups: Iterable[Agreement]) -> pd.DataFrame:
 
 
 def write_table(path: Path, groups: Sequence[Agreement], notice: str | None) -> None:
-    """Write the frame of :func:`to_frame`, as csv or xlsx by the suffix of ``path``; ``notice`` becomes a column.
+    """Write the frame of :func:`to_frame` as csv or xlsx; ``notice`` becomes a column.
 
     Raises ``InputError`` for another suffix.
     """

@@ -1,20 +1,18 @@
 """Decision on an item, from its reviewers' verdicts.
 
-Each reviewer has one vote: the verdict on the proposal. A reviewer who gave only a blind answer votes "accept" if this
-answer is right by the key, and "fix" if it is not. If an adjudicator has voted, only adjudicators' votes count.
-"Unsure" never counts. The counted votes decide:
+A reviewer has one vote: the verdict on the proposal. A blind answer without a verdict is the vote "accept" if it is
+right by the key, otherwise "fix". If an adjudicator has voted, only adjudicators' votes count. "Unsure" never counts.
 
-- Votes that disagree, or no counted vote: the item is contested until it is adjudicated.
-- All "accept": the item is accepted. Without an adjudication it is nevertheless contested if two reviewers gave blind
-  answers that differ from the key.
-- All "fix", but from blind answers only: the item is contested, because blind answers alone cannot change a key.
-- All "fix", with a corrected answer (only for attributes): the item gets this answer if two reviewers give it, one of
-  whom may be the adjudicator; otherwise it is contested.
-- All "fix", without a corrected answer: the case is sent back to mask review.
-- All "reject": the item is rejected.
+- All "accept": accepted, unless two blind answers differ from the key and no adjudicator has voted.
+- All "fix" with a corrected answer (only attributes): corrected, if two reviewers give this answer (an adjudicator
+  counts).
+- All "fix" without one: sent back to mask review.
+- All "reject": rejected.
+- No vote: not reviewed.
+- Anything else, also "fix" from blind answers only: contested.
 
-To reject an item or to send it back, two reviewers must object, or an adjudicator who was not one of the item's
-reviewers. A single objection makes the item contested, even if it is the only vote.
+To reject an item or to send it back takes two reviewers, or an adjudicator who is not one of the item's reviewers.
+Otherwise the item is contested.
 """
 
 from __future__ import annotations
@@ -40,10 +38,10 @@ READERS_TO_REMOVE = 2
 class Vote:
     """One reviewer's vote on an item.
 
-    - ``verdict``, ``answer``, ``reason``: the reviewer's verdict that counts, its corrected answer and its reason.
+    - ``verdict``, ``answer``, ``reason``: the verdict that counts, its corrected answer and its reason.
     - ``blind_answer``: the answer given before the reviewer saw the proposal.
     - ``seen``: True if the verdict is on the proposal; False if it follows from the blind answer.
-    - ``rules``: True if the vote is a ruling: the reviewer is an adjudicator.
+    - ``rules``: True for an adjudicator.
     """
 
     reviewer: str
@@ -73,12 +71,10 @@ class Decision:
 
 
 def votes_on(item: Item, key: Answer, verdicts: Iterable[Verdict]) -> tuple[Vote, ...]:
-    """Return the votes on an item, one for each reviewer, adjudicators last.
-
-    Two things are no votes: answers of a reader study, and verdicts on proposals that are wrong on purpose.
-    """
+    """Return the votes on an item, one for each reviewer, adjudicators last."""
     latest: dict[tuple[bool, str], dict[str, Verdict]] = {}
     for verdict in sorted(verdicts, key=lambda verdict: (verdict.imported, verdict.batch)):
+        # Answers of a reader study and verdicts on proposals that are wrong on purpose are no votes.
         if verdict.is_judged and verdict.counts and verdict.kind not in STUDY:
             rules = verdict.kind == "adjudication"
             latest.setdefault((rules, verdict.reviewer), {})[verdict.kind] = verdict
@@ -97,7 +93,7 @@ def votes_on(item: Item, key: Answer, verdicts: Iterable[Verdict]) -> tuple[Vote
 def against_key(item: Item, key: Answer, answers: Iterable[tuple[int, ...]]) -> bool:
     """Return True if at least two of the answers differ from the key.
 
-    If several options can be right, two answers must be wrong on the same option.
+    If several options can be right, two answers must be wrong on one option.
     """
     if item.form.takes_several:
         wrong = Counter(number for answer in answers for number in {*answer} ^ {*key.answer})
@@ -110,7 +106,7 @@ def decide(
 ) -> Decision:
     """Return the decision on one item.
 
-    The item is removed only if at least ``readers_to_remove`` readers reject it or doubt its mask.
+    ``readers_to_remove`` is the number of readers who must object before an item is rejected or sent back.
     """
     decision = _decided(item, key, verdicts)
     blind = [vote.blind_answer for vote in decision.votes if vote.blind_answer is not None and not vote.rules]
@@ -132,14 +128,14 @@ def _objecting(decision: Decision) -> set[str]:
 
 
 def _enough(decision: Decision, readers_to_remove: int) -> bool:
-    """Return True if enough readers object, or if an adjudicator objects who is not one of the readers."""
+    """Return True if enough readers object, or an adjudicator who is not one of the readers."""
     readers = {vote.reviewer for vote in decision.votes if not vote.rules}
     third = any(vote.rules and vote.verdict != UNSURE and vote.reviewer not in readers for vote in decision.votes)
     return third or len(_objecting(decision)) >= readers_to_remove
 
 
 def _decided(item: Item, key: Answer, verdicts: Iterable[Verdict]) -> Decision:
-    """Return the decision by the votes alone; :func:`decide` then applies the rules that need several readers."""
+    """Return the decision by the votes alone, before the rules that need several readers."""
     votes = votes_on(item, key, verdicts)
     if not votes:
         return Decision(UNREVIEWED, "nobody has judged it")

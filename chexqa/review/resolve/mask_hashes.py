@@ -1,4 +1,4 @@
-"""Check that a verdict is still valid: the lesion, lungs and radiograph must be the same as when they were judged."""
+"""Check that a verdict is still valid: lesion, lungs and radiograph must be the judged ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from chexqa.review.columns import benchmark_mark, check_authors, mask_row_id
 
 
 class ManifestMasks:
-    """Masks of a manifest, with hashes; a case's files are read once, when the hash of the case is first needed."""
+    """Masks of a manifest, with hashes; a case's files are read when its hash is first needed."""
 
     def __init__(self, path: Path, image_root: Path | None = None) -> None:
         """Read and check the manifest; ``path`` is its file or its folder."""
@@ -50,15 +50,12 @@ class ManifestMasks:
         return self._seen[case_id]
 
     def is_same(self, verdict: Verdict, case_id: str) -> bool:
-        """Return True if a verdict is on the case's current mask.
-
-        A verdict without the mask's hash counts if it was given on a sheet made from this manifest.
-        """
+        """Return True if a verdict is on the case's current mask."""
         return verdict.benchmark == self.hash if verdict.seen is None else verdict.seen == self.seen(case_id)
 
 
 def seen_in_key(key: CaseKey) -> str | None:
-    """Return the hash of the radiograph, lesion and lungs in a key; ``None`` if the key lacks the radiograph's hash."""
+    """Return the hash of the radiograph, lesion and lungs in a key; ``None`` without the radiograph's hash."""
     stored, image_key = key.measures.get("masks", {}), key.measures.get("image_key")
     return mask_seen(str(image_key), stored) if image_key else None
 

@@ -1,8 +1,7 @@
 """New benchmark version from a benchmark and its reviewers' verdicts.
 
-Pictures of remaining items are hard-linked, or copied if the disk allows no links, so their bytes are the same. The
-reviewers' names and comments stay in the verdict store; the new version's key holds verdicts, reasons and "reader 1",
-"reader 2", ….
+Pictures of remaining items are hard-linked or copied. The new version's key holds verdicts and reasons, but no names
+and comments of reviewers.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Applied:
     """New version of a benchmark, before anything is written.
 
     - ``decisions``: the decision on each item, keyed by item id.
-    - ``gone``: the reason why an item is removed, keyed by item id.
+    - ``gone``: the reason for each removed item, keyed by item id.
     - ``changes``: records of the schema ``review_change``.
     - ``mask_review``: records of the schema ``mask_review``.
     - ``lost``: the number of cases that lose their perception items (stages 1 to 4).
@@ -69,8 +68,8 @@ def apply_verdicts(
 ) -> Applied:  # fmt: skip
     """Decide on every item and return the new version's content.
 
-    If ``version`` is None, the version is named by :func:`next_version`. Raises ``InputError`` if no item has a
-    verdict, or if no item would be left.
+    ``version`` is by default named by :func:`next_version`. Raises ``InputError`` if no item has a verdict, or if no
+    item would be left.
     """
     answers, cases = bench.key("applying a review")
     said = by_item(verdicts, bench)
@@ -109,11 +108,7 @@ def next_version(version: str) -> str:
 
 
 def _leaving(items: Sequence[Item], decisions: Mapping[str, Decision]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return two dictionaries of reasons: for removed items, and for cases that lose all perception items, keyed by id.
-
-    A case loses all perception items if one of them is sent back, or if one of stages 1 to 3 is rejected. A rejected
-    attribute or grid item is removed alone.
-    """
+    """Return the reasons for removed items, and for cases that lose all perception items, both keyed by id."""
     lost: dict[str, str] = {}
     gone: dict[str, str] = {}
     for item in items:
@@ -121,6 +116,7 @@ def _leaving(items: Sequence[Item], decisions: Mapping[str, Decision]) -> tuple[
         if status not in (REJECTED, SENT_BACK):
             continue
         gone[item.item_id] = status
+        # A rejected item of stage 4 or of the grid is removed alone.
         if item.stage is not None and (status == SENT_BACK or item.stage < 4):
             lost.setdefault(item.case_id, f"its {item.kind} was {status}")
     for item in items:
@@ -138,10 +134,7 @@ def _new_cases(items: Iterable[Item], cases: Mapping[str, CaseKey], lost: Mappin
 
 
 def _names(decisions: Iterable[Decision]) -> dict[tuple[str, bool], str]:
-    """Return the names that replace the reviewers' names in the new version.
-
-    They are keyed by the reviewer's name and role (True: adjudicator).
-    """
+    """Return the names that replace the reviewers' names, keyed by name and role (True: adjudicator)."""
     people = sorted({(vote.reviewer, vote.rules) for decision in decisions for vote in decision.votes})
     readers = [person for person in people if not person[1]]
     names = {person: f"reader {number}" for number, person in enumerate(readers, start=1)}
@@ -176,7 +169,7 @@ def _new_answer(
 def _skipped(
     bench: Benchmark, items: Iterable[Item], cases: Mapping[str, CaseKey], lost: Mapping[str, str]
 ) -> tuple[Record, ...]:
-    """Return the old version's skipped cases, and the cases that the review removed entirely (their task is null)."""
+    """Return the old version's skipped cases, and the cases that the review removed."""
     path = bench.folder / benchmark.SKIPPED
     rows = [record for _, record in read_jsonl(path, "skipped", bench.folder)] if path.exists() else []
     left = {item.case_id for item in items}
@@ -193,11 +186,9 @@ def _skipped(
 
 
 def _shortfall(bench: Benchmark, items: Iterable[Item], cases: Iterable[CaseKey]) -> tuple[Record, ...]:
-    """Return the quotas that the new version does not meet.
-
-    Where the old version met its quota, the number of the old version's cases counts as the quota.
-    """
+    """Return the quotas that the new version does not meet."""
     made = bench.about["counts"]["paths"]
+    # Where the old version met its quota, its number of cases counts as the quota.
     quotas = {(finding, path): count for finding, counts in made.items() for path, count in counts.items()}
     quotas |= {(row["finding"], row["path"]): row["quota"] for row in bench.about["shortfall"]}
     tally = Tally()
@@ -217,7 +208,7 @@ def _changes(
     bench: Benchmark, decisions: Mapping[str, Decision], gone: Mapping[str, str], answers: Mapping[str, Answer],
     cases: Mapping[str, CaseKey],
 ) -> Iterable[Record]:  # fmt: skip
-    """Yield a record for each item that was corrected, rejected, sent back, contested, or removed with its case."""
+    """Yield a record for each item that was corrected, contested, or removed."""
     for item in bench.items:
         decision = decisions[item.item_id]
         status, why = decision.status, decision.why
@@ -252,8 +243,7 @@ def _mask_review(
 def write_version(applied: Applied, out: Path, carry: Carry | None = None) -> Record:
     """Write the new version's folder, completely or not at all, and return its ``benchmark.json``.
 
-    ``carry`` writes the altered items, if the benchmark has any; without ``carry``, a benchmark with altered items is
-    refused.
+    ``carry`` writes the altered items. Without it, a benchmark with altered items is refused.
     """
     if "interventions" in applied.bench.about and carry is None:
         raise InputError(f"{applied.bench.folder}: has altered items; call write_version() with the argument 'carry', "

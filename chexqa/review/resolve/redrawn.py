@@ -1,8 +1,6 @@
-"""Redrawn masks in a manifest: a redrawn mask replaces the old mask at once.
+"""Redrawn masks in a manifest, which replace the old masks and then wait for a second reader's approval.
 
-The case does not count as approved until a second reader approves the redrawn mask.
-
-Redrawn masks come from review pages, or as files ``FOLDER/AUTHOR/CASE.png`` of the radiograph's own size.
+They come from review pages, or as files ``FOLDER/AUTHOR/CASE.png`` of the radiograph's own size.
 """
 
 from __future__ import annotations
@@ -37,17 +35,17 @@ def by_case(contours: Iterable[Record]) -> dict[str, list[Record]]:
 def with_redrawn(record: Record, state: str | None, contours: Iterable[Record]) -> Record:
     """Return a manifest's line, with the redrawn mask if the case's review state is "fix".
 
-    The redrawn mask then waits for a second reader. If one mask was redrawn in different ways, the mask is not
-    replaced: the readers have to agree on one drawing first.
+    If a mask was redrawn in several ways, it is not replaced.
     """
     drawn = list(contours)
+    # Readers who drew different masks have to agree on one of them first.
     if state != TO_FIX or not drawn or any(one["mask"] != drawn[0]["mask"] for one in drawn):
         return record
     return replaced(record, drawn[0])
 
 
 def replaced(record: Record, new: Record) -> Record:
-    """Return a manifest's line with a new mask that nobody has approved yet; the old mask's approval is removed."""
+    """Return a manifest's line with a new mask that nobody has approved yet."""
     told: dict[str, Any] = {name: new[name] for name in ("edited_px", "edited_share", "hausdorff_px")}
     kept = {name: value for name, value in record.items() if name != "review_seen"}
     redrawn = {"by": new["reviewer"], **told, "signed_by": None}
@@ -55,22 +53,19 @@ def replaced(record: Record, new: Record) -> Record:
 
 
 def at_source(contour: Record, case: Case) -> Record:
-    """Return a redrawn mask at the size of the case's radiograph.
-
-    If the mask was redrawn on a benchmark's smaller picture, only the pixels that the reviewer changed are taken over.
-    All other pixels stay as in the source.
-    """
+    """Return a redrawn mask at the size of the case's radiograph."""
     old = load_case(case).source_mask
     if old is None or contour["mask"]["size"] == list(old.shape):
         return contour
     after = from_rle(contour["mask"], f"the redrawn outline of '{case.case_id}'")
+    # The mask was redrawn on a benchmark's smaller picture: only the pixels that the reviewer changed are taken over.
     changed = resample(after != resample(old, after.shape), old.shape)
     new = np.where(changed, resample(after, old.shape), old)
     return {**contour, "mask": to_rle(new), **compare(old, new)._asdict()}
 
 
 def is_own(record: Mapping[str, Any], verdict: Verdict) -> bool:
-    """Return True if a verdict is by the person who redrew the mask; such a verdict does not count."""
+    """Return True if a verdict is by the person who redrew the mask; it does not count."""
     redrawn = record.get("redrawn")
     return redrawn is not None and redrawn["by"].casefold() == verdict.reviewer.casefold()
 

@@ -1,10 +1,8 @@
-"""Readers compared with the key: agreement of answers given without seeing the key, and the effect of seeing it as a
-proposal.
+"""Readers compared with the key: agreement of their blind answers, and the effect of seeing the key as a proposal.
 
-Only blind answers show how valid a key is, since a reader who sees a proposal tends to accept it. A few proposals are
-wrong on purpose. There are three figures. The first is the share of blind answers that are right by the key, with kappa
-between readers and key. The second is how often a reader changed a blind answer after seeing the proposal. The third is
-how often such a wrong proposal was accepted.
+- The share of blind answers that are right by the key, with kappa between readers and key.
+- How often a reader changed a blind answer after seeing the proposal.
+- How often a proposal that is wrong on purpose was accepted.
 """
 
 from __future__ import annotations
@@ -35,11 +33,10 @@ KEY = "key"
 class AgainstKey:
     """Agreement of a group's blind answers with the key.
 
-    - ``kind``, ``finding``, ``reviewer``: ``None`` if the group has all kinds, findings or reviewers.
+    - ``kind``, ``finding``, ``reviewer``: ``None`` if the group has all of them.
     - ``answers``: the number of answers over all readers.
     - ``share``: the share of answers that are right by the key.
-    - ``kappa``: Cohen's kappa between reader and key. It is ``None`` if kinds are pooled, and for the grid, where an
-      answer is only a hit or a miss.
+    - ``kappa``: Cohen's kappa between reader and key; ``None`` for pooled kinds and for the grid.
     - ``weighted``: kappa with quadratic weights, for ordered kinds; otherwise ``None``.
     """
 
@@ -55,15 +52,13 @@ class AgainstKey:
 
 @dataclass(frozen=True)
 class Validity:
-    """The numbers that show the validity of a review; all but ``groups`` are keyed by reviewer.
+    """The validity of a review; all fields but ``groups`` are keyed by reviewer (``None``: all reviewers).
 
-    - ``seen``: the number of blind answers whose reader judged the proposal afterwards.
+    - ``seen``: the number of blind answers after which the reader judged the proposal.
     - ``changed``: the share of these answers that the reader then changed.
     - ``moved``: the number of changed answers that now equal the proposal.
     - ``planted``: the number of judged proposals that are wrong on purpose.
     - ``accepted``: the share of these proposals that were accepted.
-
-    The reviewer ``None`` stands for all reviewers.
     """
 
     groups: tuple[AgainstKey, ...]
@@ -75,8 +70,9 @@ class Validity:
 
 
 def validity(bench: Benchmark, verdicts: Iterable[Verdict]) -> Validity:
-    """Return the numbers of a benchmark's review; raise ``InputError`` for a verdict on an item that the benchmark
-    lacks.
+    """Return the numbers of a benchmark's review.
+
+    Raise ``InputError`` for a verdict on an item that the benchmark lacks.
     """
     said = [verdict for verdict in verdicts if verdict.kind != "masks"]
     by_item(said, bench)
@@ -107,7 +103,7 @@ def validity(bench: Benchmark, verdicts: Iterable[Verdict]) -> Validity:
 
 
 def _right_of(bench: Benchmark, rows: Iterable[Verdict]) -> dict[tuple[str, ...], bool]:
-    """Return, keyed by :attr:`Verdict.key`, True if the answer is right; a typed place is scored like a model's."""
+    """Return True for each right answer, keyed by :attr:`Verdict.key`; a typed place is scored like a model's."""
     names = {item_row_id(item.item_id): item for item in bench.items}
     answers, _ = bench.key("readers against the key")
     said = list(rows)
@@ -156,10 +152,7 @@ def _changes(
     blind: Iterable[Verdict], said: Iterable[Verdict], is_right: Mapping[tuple[str, ...], bool],
     places: Mapping[str, SheetPlace], people: Mapping[str, int], weights: Floats,
 ) -> tuple[dict[str | None, int], dict[str | None, Estimate], dict[str | None, int]]:  # fmt: skip
-    """Return three numbers on blind answers whose proposal was judged afterwards.
-
-    They are the number of these answers, the share that changed, and the number that now equal the proposal.
-    """
+    """Return the ``seen``, ``changed`` and ``moved`` of :class:`Validity`."""
     later = {(row.reviewer, row.row): row for row in said if row.kind == "items" and row.counts}
     found: list[tuple[str, int, bool, bool]] = []
     for row in blind:
@@ -235,8 +228,7 @@ def to_record(found: Validity) -> dict[str, Any]:
 
 
 def write_table(path: Path, found: Validity, notice: str | None) -> None:
-    """Write a table with a row for each statistic, as csv or xlsx by the suffix of ``path``; ``notice`` becomes a
-    column.
+    """Write a table with a row for each statistic, as csv or xlsx; ``notice`` becomes a column.
 
     Columns: ``figure, kind, finding, reviewer, answers, patients, value, low, high``. Raises ``InputError`` for another
     suffix.

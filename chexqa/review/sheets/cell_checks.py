@@ -1,7 +1,7 @@
-"""Drop-down lists of a work tab, and colours that mark cells whose entry an import would reject.
+"""Drop-down lists of a work tab, and colours that mark a sheet's cells with an entry that an import would reject.
 
-The lists only advise; they forbid no entry. A cell turns orange if :mod:`chexqa.review.cell_words` reads no answer in
-it, and red if a verdict lacks its corrected answer.
+A cell turns orange if no answer can be read in it, and red if a verdict lacks its corrected answer. No entry is
+forbidden.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Span = tuple[int, int]
 
 
 class AskedRow(Protocol):
-    """Properties of a sheet row that decide which entries are valid in its answer cell.
+    """Properties of a sheet row that decide which answers are valid.
 
-    The names are the same as in :class:`chexqa.review.sheets.sheet.SheetRow`.
+    The names are as in :class:`chexqa.review.sheets.sheet.SheetRow`.
     """
 
     @property
@@ -33,7 +33,7 @@ class AskedRow(Protocol):
 
     @property
     def options(self) -> int:
-        """The number of options of a question where several can be right; 0 for every other question."""
+        """The number of options if several can be right, otherwise 0."""
 
     @property
     def typed(self) -> tuple[str, ...]:
@@ -41,7 +41,7 @@ class AskedRow(Protocol):
 
     @property
     def alone(self) -> tuple[str, ...]:
-        """The words among ``typed`` that mean "no option is right" and are valid only as the cell's only entry."""
+        """The words for "no option is right"; an answer with one of them has no other word."""
 
     @property
     def is_cell(self) -> bool:
@@ -49,16 +49,13 @@ class AskedRow(Protocol):
 
 
 def list_of_words(text: str, words: Iterable[str]) -> str:
-    """Return a spreadsheet formula that is true if the value of the formula ``text`` is one of ``words``.
-
-    The value of ``text`` must be in lower case.
-    """
+    """Return a spreadsheet formula that is true if ``text``, a formula for lower-case text, gives one of ``words``."""
     known = _chunks(dict.fromkeys(word.casefold() for word in words))
     return f"OR({','.join(_among(text, part) for part in known)})"
 
 
 def _among(text: str, words: str) -> str:
-    """Return a formula that is true if the value of the formula ``text`` is one of ``words``, separated by bars."""
+    """Return a formula that is true if the formula ``text`` gives one of ``words``, separated by bars."""
     return f'ISNUMBER(FIND("|"&{text}&"|","|{words}|"))'
 
 
@@ -86,15 +83,15 @@ def small_letters(cell: str) -> str:
 
 
 def not_a_choice(cell: str, words: Iterable[str]) -> str:
-    """Return a spreadsheet formula that is true if a cell is not empty and its text is none of the words."""
+    """Return a spreadsheet formula that is true if the sheet's cell has a text that is none of the words."""
     text = small_letters(cell)
     return f'AND({text}<>"",NOT({list_of_words(text, words)}))'
 
 
 def not_cells(cell: str, several: bool) -> str:
-    """Return a spreadsheet formula that is true if a cell is not empty and its text names no grid cell.
+    """Return a spreadsheet formula that is true if the sheet's cell has a text that names no cell of the grid.
 
-    If ``several`` is True, a list of grid cells is also valid.
+    If ``several`` is True, a list of cells of the grid is also valid.
     """
     text = small_letters(cell)
     unread = f"{_wrong_cell(text)}>0"
@@ -104,7 +101,7 @@ def not_cells(cell: str, several: bool) -> str:
 
 
 def _wrong_cell(text: str) -> str:
-    """Return a formula that is 0 if a text names a grid cell, such as f4, f 4 or 4-f, otherwise 1.
+    """Return a formula that is 0 if a text names a cell of the grid (f4, f 4, 4-f), otherwise 1.
 
     The text can also be an array of texts.
     """
@@ -121,9 +118,10 @@ def _wrong_cell(text: str) -> str:
 
 
 def not_several(cell: str, words: Sequence[str], none: Sequence[str]) -> str:
-    """Return a spreadsheet formula that is true if a cell's entry is not a valid list of options.
+    """Return a spreadsheet formula that is true if an entry is not a valid list of options.
 
-    Each of ``words`` names an option. ``none`` names the option "none of the others", which must stand alone.
+    - ``words``: the names of the options.
+    - ``none``: the names of the option "none of the others", which must stand alone.
     """
     text = small_letters(cell)
     entries = _entries(text)
@@ -148,10 +146,10 @@ def _entries(text: str) -> str:
 
 
 class CellChecks:
-    """Writer of the drop-down lists and cell colours of one tab.
+    """Writer of the drop-down lists and colours of one tab.
 
-    ``unknown`` is the (orange) format of cells in which no answer can be read, ``missing`` the (red) format of cells
-    that lack the corrected answer.
+    - ``unknown``: the format of a sheet's cell in which no answer can be read.
+    - ``missing``: the format of a sheet's cell that lacks the corrected answer.
     """
 
     def __init__(
@@ -223,7 +221,8 @@ class CellChecks:
         self._sheet.conditional_format(spans[0][0], place, spans[0][1], place, rule)
 
     def _mark_missing(self, last: int) -> None:
-        """Colour a row red if its verdict is "fix" without a corrected answer or the reason that the mask is wrong."""
+        """Colour a row red if its verdict is "fix" but the corrected answer is missing."""
+        # A wrong mask needs no corrected answer.
         verdict, reason = self._cell(layout.VERDICT, 1), self._cell(layout.REASON, 1)
         titles = [layout.CORRECTED, *(c.title for c in self._columns if layout.option_number(c.title))]
         empty = ",".join(f'{self._cell(title, 1)}=""' for title in titles)

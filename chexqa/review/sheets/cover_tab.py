@@ -22,8 +22,7 @@ class About:
     """Facts about a workbook that its first tab states.
 
     - ``viewer``: the name of the HTML file beside the workbook.
-    - ``is_correction``: True if the workbook returns rows that an import could not read, so that the reviewer corrects
-      them.
+    - ``is_correction``: True if the workbook returns unreadable rows to the reviewer.
     - ``told``: further paragraphs, such as the information for the readers of a study.
     - ``part``: the number of this part of the sheet, from 1, and the number of parts.
     """

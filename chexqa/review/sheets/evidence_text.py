@@ -36,7 +36,7 @@ _NAMES = {NEAR_THRESHOLD: NEAR, MOST_FILLED: MOST, BOTH_LUNGS: BOTH, DOUBTFUL_LU
 
 
 def evidence_words(item: Item, answer: Answer, case: CaseKey, kinds: Mapping[str, Kind] = KINDS) -> str:
-    """Return the evidence behind the proposed answer, one fact per line; empty if the key has no evidence."""
+    """Return the evidence behind the proposed answer, one fact per line; may be empty."""
     evidence = kinds[item.kind].read(answer.evidence) if answer.evidence else None
     with suppress(KeyError, IndexError, TypeError, ValueError):
         if evidence is not None:
@@ -58,7 +58,7 @@ def proposed_words(item: Item, answer: Answer) -> str:
 
 
 def flags(item: Item, answer: Answer, kinds: Mapping[str, Kind] = KINDS) -> tuple[str, ...]:
-    """Return an item's flags in the sheet's words: the flags of its key and of its evidence, and HARD if it is hard."""
+    """Return an item's flags in the sheet's words, with HARD if the item is hard."""
     evidence = kinds[item.kind].read(answer.evidence)
     found = [*answer.flags]
     if evidence is not None:

@@ -1,10 +1,10 @@
 """Export of a review: the batch file and, for every reviewer, a folder with sheets, viewers and pictures.
 
-The batch file is ``OUT/review.json``. A reviewer gets the folder ``OUT/NAME`` with a sheet, an HTML viewer of the same
-name, and ``pictures``. If a reviewer answers cases blind first, each round of questions is a sheet in a folder of its
-own, ``OUT/NAME-1-blind-part-1`` and so on. The sheet with proposals is in ``OUT/NAME-2``. This folder is written when
-the reviewer has returned the blind sheets (:mod:`chexqa.review.followup.second_part`). Everything is written to a
-temporary folder, which is renamed at the end.
+- ``OUT/review.json``: the batch file.
+- ``OUT/NAME``: a reviewer's sheet, an HTML viewer of this name, and ``pictures``.
+- ``OUT/NAME-1-blind-part-1``, …: blind sheets, a folder for each round of questions.
+- ``OUT/NAME-2``: the sheet with proposals, written after the blind sheets have come back
+  (:mod:`chexqa.review.followup.second_part`).
 """
 
 from __future__ import annotations
@@ -82,8 +82,9 @@ Beside = Callable[[Path, str, Content], Written]
 
 @dataclass(frozen=True)
 class Done:
-    """Result of an export: its folder, the file and number of rows of each sheet, and the reasons for cases left out.
+    """Result of an export.
 
+    - ``sheets``: the file and number of rows of each sheet; ``left_out``: the reasons for cases left out.
     - ``later``: the sheets of the batch that are not written yet.
     - ``pages``: the pages written beside or instead of sheets.
     - ``decoys``: the number of cases without the finding that were added to the blind questions.
@@ -107,8 +108,8 @@ def export(
 ) -> Done:
     """Assign the items or masks of ``path`` to reviewers and write all sheets to the new folder ``out``.
 
-    ``progress`` is a function that shows a progress bar, such as :func:`chexqa.files.terminal.progress`. ``beside`` is
-    a function that writes a page beside each sheet.
+    - ``progress``: shows a progress bar, such as :func:`chexqa.files.terminal.progress`.
+    - ``beside``: writes a page beside each sheet.
     """
     check_wish(wish)
     with new_folder(out) as folder:
@@ -118,10 +119,7 @@ def export(
 
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """Yield a temporary folder, which becomes ``out`` unless an error is raised.
-
-    The temporary folder has a work folder, which is removed at the end.
-    """
+    """Yield a temporary folder, which becomes ``out`` unless an error is raised."""
     if os.path.lexists(out) and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out}: exists already, and its sheets may be filled in; choose another folder.")
     if not out.absolute().parent.is_dir():
@@ -207,7 +205,11 @@ class Maker:
         self, source: Source, material: Questions | Masks, wish: Wish, batch: str, folder: Path, votes: int = 0,
         beside: Beside | None = None, design: Design | None = None,
     ) -> None:  # fmt: skip
-        """Start a batch; ``votes``: number of verdicts in a row of an adjudication; ``design``: a study's design."""
+        """Start a batch.
+
+        - ``votes``: the number of verdicts in a row of an adjudication.
+        - ``design``: the design of a reader study.
+        """
         self._design = design
         self.pages: list[Written] = []
         self.written: list[tuple[str, int]] = []
@@ -233,7 +235,7 @@ class Maker:
         return share.blind if kind == "blind" else share.cases
 
     def _rows(self, share: Share, kind: SheetKind, material: Questions | Masks) -> tuple[list[Tab], dict[str, Entry]]:
-        """Return a sheet's tabs, and its rows keyed by row id; in a study, as :func:`study_rows` returns them."""
+        """Return a sheet's tabs, and its rows keyed by row id."""
         tabs, entries = material.tabs(self.cases_of(share, kind), kind)
         if self._design is None or not isinstance(material, Questions):
             return tabs, entries
@@ -242,13 +244,11 @@ class Maker:
     def _dealt(
         self, share: Share, kind: SheetKind
     ) -> tuple[Record, Questions | Masks, list[list[Tab]], dict[str, Entry]]:  # fmt: skip
-        """Return a sheet's record for the batch file, its pictures, the tabs of each part, and its rows by id.
-
-        Some of its proposals may be wrong on purpose.
-        """
+        """Return a sheet's record for the batch file, its pictures, the tabs of each part, and its rows by id."""
         name = columns.sheet_name(share.reviewer, kind, with_blind=bool(share.shared))
         home = columns.sheet_folder(share.reviewer, kind, with_blind=bool(share.shared))
         material, wrong = self._material, {}
+        # Some proposals are wrong on purpose.
         if kind == "items" and isinstance(material, Questions) and self._wish.planted:
             material = material.planted(share.cases, share.reviewer, self._wish.seed, self._wish.planted)
             wrong = {columns.item_row_id(item_id): list(answer) for item_id, answer in material.wrong.items()}
@@ -265,7 +265,7 @@ class Maker:
         return {**dealt, "planted": wrong} if wrong else dealt, material, parts, entries
 
     def sheet(self, share: Share, kind: SheetKind, step: Callable[[], None]) -> Record:
-        """Write one sheet, or each of its parts, with viewer and pictures; return its entry in the batch file."""
+        """Write one sheet, or its parts, with viewer and pictures; return its entry in the batch file."""
         record, material, parts, entries = self._dealt(share, kind)
         files = record.get("parts", [record["file"]])
         for number, (file, tabs) in enumerate(zip(files, parts, strict=True), start=1):
@@ -287,7 +287,7 @@ class Maker:
     ) -> None:  # fmt: skip
         """Write a sheet of the given tabs.
 
-        ``correction``: the number of the import whose faulty rows the sheet returns to the reviewer; otherwise 0.
+        ``correction`` is the number of the import that found the rows faulty; 0 for other sheets.
         """
         path = self._folder / place.file
         name = path.stem

@@ -1,7 +1,6 @@
-"""Review of masks in a sheet: a row shows a radiograph without and with the mask's outline, and asks whether the
-outline is right.
+"""Review of masks in a sheet: a row shows a radiograph and a mask's outline, and asks if the outline is right.
 
-The cases come from a manifest, before a benchmark is made, or from a benchmark whose masks are reviewed again.
+The cases come from a manifest, or from a benchmark with masks that are reviewed again.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ from chexqa.stats import cluster_id
 
 @dataclass(frozen=True)
 class Subject:
-    """Case whose mask is reviewed.
+    """Case with a mask to review.
 
     - ``picture``: the radiograph's name in its source.
     - ``load``: a function that returns the case's working image with the masks.
-    - ``case``: the manifest's line; ``None`` for a benchmark's case if the manifest is not given.
+    - ``case``: the manifest's line; ``None`` for a benchmark's case without a manifest.
     """
 
     case_id: str
@@ -57,7 +56,7 @@ class Subject:
 
     @property
     def author(self) -> str | None:
-        """The person who redrew the mask; None if the mask was not redrawn, or somebody has approved the new mask."""
+        """The person who redrew the mask; None if it was not redrawn, or has been approved since."""
         redrawn = self.case.redrawn if self.case is not None else None
         return str(redrawn["by"]) if redrawn is not None and redrawn["signed_by"] is None else None
 
@@ -84,10 +83,10 @@ def _load_case(case: Case) -> ShownMask:
 
 
 def from_benchmark(bench: Benchmark, sources: Mapping[str, Case] | None = None) -> list[Subject]:
-    """Return a benchmark's cases with the masks in its key; cases without a picture of the plain radiograph are left
-    out.
+    """Return a benchmark's cases with the masks in its key.
 
-    ``sources``: the result of :func:`chexqa.review.sheets.questions.made_from`.
+    ``sources`` is the result of :func:`chexqa.review.sheets.questions.made_from`. Cases without a plain radiograph are
+    left out.
     """
     _, keys = bench.key("a review of its masks")
     findings: dict[str, tuple[str, str]] = {}
@@ -216,7 +215,7 @@ class Masks:
         return decode_png((self.folder / image).read_bytes(), f"{self.folder / image}:")
 
     def small(self, image: str, room: tuple[int, int]) -> Image:
-        """Return the picture at its full size; ``room`` is ignored, because no smaller version is stored."""
+        """Return the picture at its full size; no smaller version is stored."""
         return self.pixels(image)
 
     def under(self, image: str) -> str | None:
@@ -233,7 +232,7 @@ def drawn(
 ) -> tuple[Masks, tuple[str, ...]]:
     """Draw the pictures of all cases into the folder ``work``; return the masks, and the problem of each faulty case.
 
-    Faulty cases are left out. Raises ``InputError``, which begins with ``where``, if no case can be shown.
+    Raises ``InputError``, which begins with ``where``, if all cases are faulty.
     """
     shown, left_out = [], []
     masks = Masks((), work)
@@ -260,7 +259,7 @@ def check_signers(material: Masks, reviewers: Sequence[str]) -> None:
 def write_csv(
     path: Path, book: Book, entries: Mapping[str, Entry], subjects: Mapping[str, Subject], plots: Mapping[str, str]
 ) -> None:
-    """Write a mask sheet as csv with the columns of CheXpercept's sheet, and a text file with instructions beside it.
+    """Write a mask sheet as csv with CheXpercept's columns, and a text file with instructions beside it.
 
     ``plots`` has the path of each row's picture, keyed by row id.
     """

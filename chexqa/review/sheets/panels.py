@@ -1,11 +1,11 @@
 """Panels: pictures that show how a key was computed, for sheets and pages.
 
-- The panel of a stage 4 item shows the lungs with their zones and regions.
-- The panel of a grid item shows the lesion's outline over the grid.
-- The panel of an item that asks for a place shows the key's place and the places that models answered.
-- The panel of a mask under review shows the lungs.
+- Stage 4: the lungs with their zones and regions.
+- Grid: the lesion's outline over the grid.
+- Places: the key's place and the places that models answered.
+- Masks under review: the lungs.
 
-Pictures are RGB uint8 ``(H, W, 3)``; masks are bool ``(H, W)`` of the picture's size.
+Pictures are RGB uint8 ``(H, W, 3)``; masks are bool ``(H, W)``.
 """
 
 from __future__ import annotations
@@ -59,8 +59,7 @@ class Panel(NamedTuple):
 def item_panel(bench: Benchmark, item: Item) -> Panel | None:
     """Return the panel that shows the masks behind an item's key; ``None`` if the item has no panel.
 
-    The panel shows the lesion, so it may appear only beside a proposal, never on a blind sheet. Raises ``InputError``
-    for damaged pictures or masks.
+    It shows the lesion, so it never belongs on a blind sheet. Raises ``InputError`` for damaged pictures or masks.
     """
     if not has_panel(bench, item):
         return None
@@ -73,10 +72,9 @@ def item_panel(bench: Benchmark, item: Item) -> Panel | None:
 
 
 def place_strokes(bench: Benchmark, item: Item, answers: GivenAnswers, with_key: bool) -> list[Stroke]:
-    """Return the lines to draw on an item's radiograph: the key's place and the answered places.
+    """Return the lines to draw on an item's radiograph: the answered places and, with ``with_key``, the key's place.
 
-    Without ``with_key``, only the answered places are drawn. This is for a proposal that is wrong on purpose: the key's
-    place would give it away.
+    On a proposal that is wrong on purpose, the key's place would give this away.
     """
     _, keys = bench.key("a panel of places")
     case = keys[item.case_id]
@@ -94,10 +92,7 @@ def place_panel(bench: Benchmark, item: Item, answers: GivenAnswers, with_key: b
 
 
 def ruled_picture(image: Image) -> Image:
-    """Return a radiograph as RGB with a ruler outside its left and its upper edge.
-
-    The rulers count the radiograph's pixels. The returned picture is larger, so the rulers cover none of these pixels.
-    """
+    """Return a radiograph as RGB with rulers in pixels outside its left and upper edge; the picture becomes larger."""
     picture = _rgb(image)
     height, width = picture.shape[:2]
     side = max(height, width)
@@ -121,7 +116,7 @@ def ruled_picture(image: Image) -> Image:
 
 
 def has_panel(bench: Benchmark, item: Item) -> bool:
-    """Return True for an item of stage 4 or of the grid, if the case's key has a mask of the lesion."""
+    """Return True for an item of stage 4 or of the grid with a lesion's mask in the key."""
     _, keys = bench.key("a panel of what made the key")
     if "lesion" not in keys[item.case_id].measures.get("masks", {}) or not item.alone_images:
         return False
@@ -153,11 +148,11 @@ def _read(bench: Benchmark, image: str) -> Image:
 
 
 def anatomy_panel(image: Image, lungs: Lungs, lesion: Mask) -> Image:
-    """Return the picture with the outlines of lesion and lungs, the borders of the zones, and tinted lung parts.
+    """Return the picture with the outlines of lesion and lungs, the zones' borders, and tinted parts of the lungs.
 
-    ``image`` is grey ``(H, W)`` or RGB. ``lungs`` are the masks in the key; lesion parts that touch a lung are drawn as
-    a part of this lung, because the key counts them so.
+    ``image`` is grey ``(H, W)`` or RGB. ``lungs`` are the masks in the key.
     """
+    # A part of the lesion that touches a lung counts as a part of this lung, as in the key.
     grown = grow_lungs(lungs, lesion)
     canvas = _rgb(image)
     tints = np.zeros((*canvas.shape[:2], 3), np.uint8)
@@ -191,10 +186,7 @@ def _draw_zones(canvas: Image, lung: Mask, side: str) -> None:
 
 
 def lungs_panel(image: Image, right: Mask | None, left: Mask | None, lesion: Mask | None = None) -> Image:
-    """Return the picture with the outlines of the lungs (right orange, left yellow, letters R and L) and the lesion.
-
-    Only lungs with a mask are drawn.
-    """
+    """Return the picture with the outlines of the lungs (R orange, L yellow) and of the lesion."""
     canvas = _rgb(image)
     for side, lung in (("right", right), ("left", left)):
         if lung is not None and lung.any():
@@ -208,7 +200,7 @@ def lungs_panel(image: Image, right: Mask | None, left: Mask | None, lesion: Mas
 def outlined(image: Image, lines: Iterable[Line], rgb: RGB, thickness: float = 1.0) -> Image:
     """Return an RGB copy of a picture with closed lines (arrays of x, y) drawn on it.
 
-    Thickness 1 is about 2 px in a picture of 1024 px.
+    A thickness of 1 is about 2 px in a picture of 1024 px.
     """
     canvas = _rgb(image)
     rounded = [np.round(line * (1 << _SHIFT)).astype(np.int32) for line in lines]

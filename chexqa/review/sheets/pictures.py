@@ -1,8 +1,7 @@
 """Pictures in a reviewer's folder: each radiograph once as JPEG, and each drawing over it as a separate layer.
 
-A layer is a PNG that is transparent wherever the picture equals the radiograph, so its lines are exact and its file is
-small. Nothing in a folder is linked to the benchmark or to another reviewer's folder. The viewer, an HTML file beside a
-workbook, shows the pictures with zoom, brightness and contrast. It needs no server.
+A layer is a PNG that is transparent where the picture equals the radiograph. The viewer is an HTML file beside a
+workbook; it shows the pictures with zoom, brightness and contrast, and needs no server.
 """
 
 from __future__ import annotations
@@ -109,10 +108,7 @@ def put_whole(material: Material, image: str, home: Path) -> str:
 
 
 def _layer(base: Image, pixels: Image) -> Image | None:
-    """Return as RGBA the layer that turns the radiograph ``base`` into the picture.
-
-    Returns ``None`` if the picture is not drawn over a grey radiograph of the same size, or differs too much from it.
-    """
+    """Return as RGBA the layer that turns the radiograph ``base`` into the picture; None if there is no such layer."""
     if base.ndim != 2 or pixels.ndim != 3 or pixels.shape[:2] != base.shape:
         return None
     changed = (pixels != base[..., None]).any(axis=2)
@@ -143,9 +139,7 @@ def _encoded(ending: str, pixels: Image, options: list[int]) -> bytes:
 
 @dataclass(frozen=True)
 class Plate:
-    """A picture in the viewer: its caption, its file, and the file of the layer over it, both relative to the HTML
-    file.
-    """
+    """A picture in the viewer: its caption, its file, and the file of the layer over it."""
 
     label: str
     src: str

@@ -73,7 +73,7 @@ class Entry:
 
 
 def made_from(bench: Benchmark, manifest: Manifest) -> dict[str, Case]:
-    """Return the line of the manifest from which each case of a benchmark was made, keyed by the benchmark's case id.
+    """Return the manifest's line for each case of a benchmark, keyed by the benchmark's case id.
 
     Raises ``InputError`` if the manifest lacks a case.
     """
@@ -92,10 +92,9 @@ def made_from(bench: Benchmark, manifest: Manifest) -> dict[str, Case]:
 class Questions:
     """The items of a benchmark under review, with their key.
 
-    - ``wrong``: wrong answers to propose instead of the key's (:mod:`chexqa.review.planted`), keyed by item id.
-    - ``sources``: the manifest's line that each case was made from, keyed by case id (:func:`made_from`); empty if no
-      manifest is given.
-    - ``told``: places that models and readers gave as answers, drawn beside the proposals; keyed by item id.
+    - ``wrong``: wrong answers to propose (:mod:`chexqa.review.planted`), keyed by item id.
+    - ``sources``: the manifest's lines, keyed by case id (:func:`made_from`); may be empty.
+    - ``told``: places that models and readers answered, drawn beside the proposals; keyed by item id.
     - ``dropped``: the ids of items that are not asked, although their cases are.
     """
 
@@ -138,11 +137,10 @@ class Questions:
         return works
 
     def narrowed(self, named: Sequence[tuple[str, ...]]) -> tuple[Questions, list[tuple[str, ...]]]:
-        """If single items of a case are named, drop the other items of this case.
+        """Return the questions without the unnamed items of cases with a named item, and all named cases.
 
-        An entry of ``named`` has the id of one item, or the ids of one case. Return the questions left, and all named
-        cases, also those of named items. For example, with ``[("c1/detection",), ("c2",)]``, the case c1 keeps only the
-        item ``c1/detection``; every other case keeps all its items. The cases returned are ``[("c2",), ("c1",)]``.
+        An entry of ``named`` has the id of one item, or the ids of one case. For example, with ``[("c1/detection",),
+        ("c2",)]``, the case c1 keeps only ``c1/detection``, and the named cases are ``[("c2",), ("c1",)]``.
         """
         _, keys = self.bench.key("'chexqa review export'")
         items = {item.item_id: case_id for case_id, own in self._cases.items() for item in own}
@@ -170,8 +168,7 @@ class Questions:
     def tabs(self, cases: Sequence[str], kind: SheetKind) -> tuple[list[Tab], dict[str, Entry]]:
         """Return the work tabs of the cases, in the given order, and their rows keyed by row id.
 
-        On a sheet with proposals, the items of a case follow each other. On a blind sheet, every tab has the questions
-        of one round, such as presence (:func:`chexqa.review.assignment.round_of`).
+        A tab of a blind sheet has the questions of one round (:func:`chexqa.review.assignment.round_of`).
         """
         entries: dict[str, Entry] = {}
         tabs: list[Tab] = []
@@ -186,7 +183,7 @@ class Questions:
         return tabs, entries
 
     def rounds(self, tabs: Iterable[Tab], *seed: str) -> list[list[Tab]]:
-        """Return each round's tabs; the rounds are in the order of work, and a round's rows are shuffled (``seed``)."""
+        """Return the tabs of each round, in the order of work; ``seed`` shuffles the rows of a round."""
         rows: dict[str, list[SheetRow]] = {}
         for row in (row for tab in tabs for row in tab.rows):
             rows.setdefault(round_of(self.items[row.row_id]), []).append(row)
@@ -199,7 +196,7 @@ class Questions:
         return self.takes_places and item.form.is_place and kind in columns.ASKING
 
     def _with_rulers(self, item: Item) -> tuple[tuple[Pic, ...], tuple[Pic, ...]]:
-        """Return the pictures (sheet, viewer) of a row that takes coordinates: the radiograph with rulers in pixels."""
+        """Return a row's pictures (sheet, viewer): the radiograph with rulers in pixels."""
         ruled = (Pic("", f"{_RULED}{item.item_id}"),)
         return ruled, ruled
 
@@ -241,9 +238,7 @@ class Questions:
         return Entry(row, small, full, item.question, options, seen)
 
     def planted(self, cases: Iterable[str], reviewer: str, seed: int, share: float) -> Questions:
-        """Return these questions with wrong proposals for a random ``share`` of the items that the reviewer gets in
-        ``cases``.
-        """
+        """Return the questions with wrong proposals for a random ``share`` of the reviewer's items in ``cases``."""
         answers, _ = self.bench.key("'chexqa review export'")
         items = [item for case_id in cases for item in self._cases[case_id]]
         flagged = [item.item_id for item in items if flags(item, answers[item.item_id], self.bench.kinds)]
@@ -271,7 +266,7 @@ class Questions:
         return (full[0]._replace(label=""),) if len(full) == 1 else full, full
 
     def shows_place(self, item: Item) -> bool:
-        """Return True if the item's proposal is a place, not "nowhere"; the item's panel then shows the place."""
+        """Return True if the item's proposal is a place, not "nowhere"."""
         answers, _ = self.bench.key("'chexqa review export'")
         return SOMEWHERE in self.wrong.get(item.item_id, answers[item.item_id].answer)
 
@@ -288,7 +283,7 @@ class Questions:
 
     @cached_property
     def _approved(self) -> dict[str, str]:
-        """The name of the picture of each case's approved outline (of the optimal mask), keyed by case id."""
+        """The name of the picture of each case's optimal mask, keyed by case id."""
         answers, keys = self.bench.key("'chexqa review export'")
         found = {}
         for item in self.bench.items:
@@ -320,7 +315,7 @@ class Questions:
 
     @cached_property
     def _read(self) -> Callable[[str], Image]:
-        """Function that reads a picture and caches the last few, because the rows of a case use the same pictures."""
+        """Function that reads a picture and caches the last few."""
         return lru_cache(_KEPT)(self._load)
 
     def _load(self, image: str) -> Image:
@@ -342,8 +337,9 @@ class Questions:
         return self._read(image)
 
     def small(self, image: str, room: tuple[int, int]) -> Image:
-        """Return the stored thumbnail of a picture, or the full picture if the thumbnail is smaller than ``room``
-        (width, height).
+        """Return the stored thumbnail of a picture, or the full picture if the thumbnail is too small.
+
+        ``room`` is the width and height to fill.
         """
         if image.startswith(_PANEL):
             return self._read(image)

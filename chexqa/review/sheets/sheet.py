@@ -1,8 +1,6 @@
 """Writer of a review workbook: a first tab with instructions, and work tabs with pictures, drop-downs and locks.
 
-All text is written as text, never as a formula. Sheets are protected against accidental changes, without a password;
-filters and the sizes of rows and columns can be changed. Pictures move and shrink with their rows, so that a filter
-also hides the pictures.
+All text is written as text, never as a formula. Sheets are protected against accidental changes, without a password.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ _PROTECTION = {"autofilter": True, "format_columns": True, "format_rows": True}
 class Feedback(NamedTuple):
     """Feedback that a training row shows once it is answered.
 
-    ``right`` has the texts that count as right answers; it is empty if the answer is not compared with the key.
+    ``right`` has the texts of right answers; it is empty if answers are not compared with the key.
     """
 
     text: str
@@ -56,10 +54,9 @@ class SheetRow:
 
     - ``cells``: texts of the locked columns, keyed by column title.
     - ``choices``: the entries of the answer's drop-down list.
-    - ``options``: the number of yes/no columns: one for each option if several options can be right, otherwise none
-      (0).
+    - ``options``: the number of yes/no columns: the number of options if several can be right, otherwise 0.
     - ``typed``: words that a reviewer may type instead of a choice.
-    - ``alone``: the words among ``typed`` that say that no option is right, so that they must stand alone.
+    - ``alone``: the words among ``typed`` for "no option is right"; such a word must stand alone.
     - ``is_cell``: True if the answer is a cell of the grid.
     - ``entries``: texts already written into the reviewer's columns.
     """
@@ -92,11 +89,11 @@ class ShownItem(NamedTuple):
 
 @dataclass(frozen=True)
 class Book:
-    """Workbook to write; ``marks`` are the texts of the columns benchmark, reviewer and batch in every row.
+    """Workbook to write.
 
-    ``votes``: the number of reviewers whose verdicts an adjudication sheet shows, in the columns ``reviewer 1`` and so
-    on. ``correction``: the number (from 1) of the import whose faulty rows this workbook sends back to the reviewer; 0
-    for an exported workbook.
+    - ``marks``: the texts of the columns benchmark, reviewer and batch in every row.
+    - ``votes``: the number of verdicts that an adjudication sheet shows.
+    - ``correction``: the number (from 1) of the import with the faulty rows that this workbook sends back; otherwise 0.
     """
 
     kind: SheetKind
@@ -130,8 +127,9 @@ class Book:
 
 
 def feedback_formula(feedback: Feedback, cells: Sequence[str]) -> str:
-    """Return the formula of a training row's feedback, which shows nothing while all of the answer's ``cells`` are
-    empty.
+    """Return the formula of a training row's feedback; it shows nothing before the row is answered.
+
+    ``cells`` are the sheet's cells of the answer.
     """
     text = quoted(layout.clean(feedback.text)[:1500])
     if feedback.right:
@@ -156,9 +154,7 @@ def fill_tabs(groups: Iterable[Sequence[SheetRow]], name: str) -> list[Tab]:
 
 
 def marked_cells(book: Book, row: SheetRow) -> dict[str, str]:
-    """Return the texts of a row's locked cells, keyed by title, including its id, its checksums and the book's
-    ``marks``.
-    """
+    """Return the texts of a row's locked columns, keyed by title."""
     cells = {title: layout.clean(text) for title, text in row.cells.items()}
     cells |= {layout.ID: row.row_id, layout.SHEET: book.kind, **book.marks}
     return cells | {layout.CHECKSUM: layout.checksum(cells), layout.CELL_SUMS: layout.cell_sums(cells)}
@@ -173,8 +169,9 @@ def write_workbook(
 ) -> None:
     """Write one workbook.
 
-    ``picture`` returns the picture of a row. ``viewer`` is the name of the HTML viewer beside the workbook. ``advance``
-    is called once per row.
+    - ``picture``: returns the picture of a row.
+    - ``viewer``: the name of the HTML viewer beside the workbook.
+    - ``advance``: called once per row.
     """
     workbook = xlsxwriter.Workbook(str(path), _WORKBOOK)
     formats = _Formats(workbook)

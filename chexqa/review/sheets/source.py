@@ -33,8 +33,8 @@ def questions(
 ) -> tuple[Source, Questions]:
     """Return the source (for ``review.json``) and the questions of a benchmark with its key.
 
-    ``manifest`` is the manifest that the benchmark was made from, if given. ``runs`` is explained in
-    :func:`answers_in`.
+    - ``manifest``: the manifest that the benchmark was made from, if given.
+    - ``runs``: runs with answered places to show (:func:`answers_in`).
     """
     if (path / MANIFEST).is_file() or path.suffix == ".jsonl":
         raise InputError(f"{path}: contains cases, not questions; give --what masks, or name a benchmark's folder.")
@@ -78,7 +78,7 @@ def bench_source(bench: benchmark.Benchmark) -> Source:
 
 
 def mask_source(path: Path, image_root: Path | None, manifest: Path | None = None) -> tuple[Source, list[Subject]]:
-    """Return two things for the manifest or benchmark at ``path``: its entry in ``review.json``, and its masks."""
+    """Return the entry in ``review.json`` and the masks of the manifest or benchmark at ``path``."""
     if (path / benchmark.ABOUT).is_file():
         bench = benchmark.load(path)
         source, subjects = bench_source(bench), from_benchmark(bench, _sources(bench, manifest, image_root))

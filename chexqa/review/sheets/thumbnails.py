@@ -1,7 +1,6 @@
 """Pictures for a sheet: an item's pictures on one white background, with the row's id in the margin.
 
-In a spreadsheet, pictures lie over the cells and do not always move when rows are sorted. The id shows which row a
-picture belongs to.
+The id shows which row a picture belongs to, because pictures do not always move when rows are sorted.
 """
 
 from __future__ import annotations
@@ -63,8 +62,7 @@ def fitted(pixels: Pixels, room: tuple[int, int]) -> Pixels:
 def compose(row_id: str, thumbs: Sequence[Thumb], box: tuple[int, int]) -> tuple[bytes, tuple[int, int]]:
     """Draw a row's id and, under it, the row's pictures; return the JPEG and its ``(width, height)`` in pixels.
 
-    Up to three pictures stand side by side; more pictures stand in two rows. The JPEG fits into ``box`` (width, height)
-    unless the id needs more than one line.
+    The JPEG fits into ``box`` (width, height) unless the id needs more than one line.
     """
     room = room_for(len(thumbs), any(thumb.label for thumb in thumbs), box)
     images = [Image.fromarray(fitted(thumb.pixels, room)) for thumb in thumbs]
@@ -92,7 +90,7 @@ def compose(row_id: str, thumbs: Sequence[Thumb], box: tuple[int, int]) -> tuple
 
 @lru_cache(64)
 def _label(text: str, size: int) -> Image.Image:
-    """Return a drawing of the words above a picture; drawings are cached, because the same few words are used often."""
+    """Return a drawing of the words above a picture."""
     _, _, right, bottom = _font(size).getbbox(text)
     picture = Image.new("L", (int(right) + 6, int(bottom) + 2), 255)
     ImageDraw.Draw(picture).text((2, 0), text, fill=_INK, font=_font(size))

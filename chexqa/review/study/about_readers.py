@@ -1,7 +1,6 @@
 """The readers of a study: what they say about experience, display and conditions, and numbers on their answers.
 
-What readers say about themselves is stored in ``readers.jsonl`` beside the verdicts. Agreement is computed from their
-answers to the study's items, without training items.
+``readers.jsonl``, beside the verdicts, has what readers say about themselves.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def _plain(one: Estimate | None) -> dict[str, float | None] | None:
 
 
 def read_about(folder: Path) -> Said:
-    """Return the records of ``readers.jsonl`` in a folder, keyed by batch and reader; empty if there is no such file.
+    """Return the records of ``readers.jsonl`` in a folder, keyed by batch and reader; may be empty.
 
     A record has a reader's answers to the questions on the workbook's first tab.
     """
@@ -76,8 +75,7 @@ def read_about(folder: Path) -> Said:
 def keep_about(folder: Path, new: Sequence[Record]) -> Said:
     """Add the records ``new`` to ``readers.jsonl`` in ``folder``, and return all records of this file.
 
-    A record has a reader's answers to the questions on the workbook's first tab. A newer answer to a question replaces
-    an older one.
+    A newer answer to a question replaces an older one.
     """
     known = read_about(folder)
     for record in new:
@@ -92,9 +90,9 @@ def keep_about(folder: Path, new: Sequence[Record]) -> Said:
 
 
 def not_said(said: Said, batch: str, readers: Iterable[str]) -> dict[str, list[str]]:
-    """Return, keyed by reader, the questions about experience, display and conditions that the reader did not answer.
+    """Return the questions about themselves that readers did not answer, keyed by reader.
 
-    Readers who answered all of these questions are left out.
+    Readers who answered all of them are left out.
     """
     left = {who: [one for one in ABOUT_QUESTIONS if one not in said.get((batch, who), {}).get("said", {})]
             for who in readers}  # fmt: skip
@@ -102,10 +100,9 @@ def not_said(said: Said, batch: str, readers: Iterable[str]) -> dict[str, list[s
 
 
 def figures(bench: Benchmark, verdicts: Iterable[Verdict], said: Said) -> list[ReaderFigures]:
-    """Return the numbers of a study: those of all readers together, then those of each reader.
+    """Return the numbers of a study: of all readers together, then of each reader; empty without answers.
 
-    The list is empty if there are no answers.
-    ``said`` has what the readers said about themselves, as :func:`read_about` returns it.
+    ``said`` is the result of :func:`read_about`.
     """
     rows = [verdict for verdict in verdicts if verdict.kind in ("readers", "repeat", "training")]
     against = {group.reviewer: group for group in validity(bench, rows).groups if not (group.kind or group.finding)}

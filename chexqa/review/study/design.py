@@ -1,7 +1,6 @@
 """Design of a reader study: training cases, repeated items, information for readers, and cases whose key a reader saw.
 
-A reader who saw the key of a case cannot be asked about this case. Readers see keys in the proposals of a review, in an
-adjudication and in a review of masks.
+Readers see keys in proposals, adjudications and reviews of masks, and are not asked about these cases.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ _STORE, _LINES = "verdicts.jsonl", ".jsonl"
 class StudyWish:
     """Options of a reader study.
 
-    - ``training``: the number of cases for the readers' training, which are not cases of the study.
+    - ``training``: the number of cases for training, which are not cases of the study.
     - ``repeat``: the share of items that are asked again.
     - ``rule``: what readers do when they are uncertain.
-    - ``earlier``: earlier reviews (folders or files, as in :func:`saw_key`), to find the keys that readers saw.
-    - ``leave_out``: True to leave out a case whose key a reader saw; False to raise ``InputError``.
+    - ``earlier``: earlier reviews, as in :func:`saw_key`.
+    - ``leave_out``: True to leave out a case if a reader saw its key; False to raise ``InputError``.
     """
 
     training: int = 5
@@ -86,7 +85,7 @@ def check_study(wish: StudyWish) -> None:
 
 
 def saw_key(paths: Iterable[Path]) -> dict[str, set[str]]:
-    """Return the cases whose key a reader saw in earlier reviews, keyed by the reader's name in small letters.
+    """Return the cases with a key that a reader saw in earlier reviews, keyed by the reader's name in small letters.
 
     A path is a batch file, a file of verdicts, or a folder with one of them. All rows of a batch count as seen.
     """
@@ -124,9 +123,9 @@ def _rows(file: Path) -> Iterable[tuple[str, str]]:
 
 
 def without_seen(works: Sequence[Work], readers: Sequence[str], wish: StudyWish) -> list[Work]:
-    """Return the cases whose key no reader of the study saw.
+    """Return the cases with a key that no reader of the study saw.
 
-    Raises ``InputError`` if a reader saw the key of a case, unless ``wish.leave_out`` is True.
+    Raises ``InputError`` if a reader saw a case's key, unless ``wish.leave_out`` is True.
     """
     seen = saw_key(wish.earlier)
     known = {work.case_id for work in works}
@@ -148,9 +147,7 @@ def design_study(
 ) -> Design:
     """Return the design of a study on the cases ``chosen`` out of ``everything``.
 
-    Training cases are chosen at random from the cases of patients who are not in the study, evenly over findings and
-    paths. ``dealt`` has each reader's items. If ``wish.repeat`` is not 0, some of these items, at least one of each
-    kind, are chosen at random to be asked again.
+    ``dealt`` has each reader's items. Training cases are of patients who are not in the study.
     """
     own = {work.case_id for work in chosen}
     others = [work for work in everything if work.case_id not in own]
@@ -161,6 +158,7 @@ def design_study(
             f"--training {wish.training}: only {len(free)} cases are of patients outside the sample; give a smaller "
             "--sample or a smaller --training."
         )
+    # At random, evenly over findings and paths.
     training = tuple(work.case_id for work in spread(free, seed, "training")[: wish.training])
     repeats = {reader: _drawn(items, wish.repeat, seed, reader) for reader, items in dealt.items()}
     present = sum(work.stratum[1] != ABSENT for work in chosen)
@@ -173,6 +171,7 @@ def _drawn(items: Iterable[Item], share: float, seed: int, reader: str) -> froze
         kinds.setdefault(item.kind, []).append(item.item_id)
     drawn: set[str] = set()
     for kind, ids in kinds.items() if share else ():
+        # At least one item of each kind of question.
         count = max(1, round(share * len(ids)))
         drawn |= {str(one) for one in stream(seed, "repeat", reader, kind).choice(sorted(ids), count, replace=False)}
     return frozenset(drawn)

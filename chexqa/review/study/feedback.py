@@ -1,6 +1,6 @@
 """Rows of a study's sheets: repeated rows, and training rows, which show the key once the reader has answered.
 
-The key is in a hidden formula, so the items of a training sheet are never asked in the study itself.
+A hidden formula has the key, so the items of a training sheet are never asked in the study.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from chexqa.review.study.design import Design
 def study_rows(
     design: Design, reader: str, kind: SheetKind, bench: Benchmark, tabs: Sequence[Tab], entries: Mapping[str, Entry]
 ) -> tuple[list[Tab], dict[str, Entry]]:
-    """Return the tabs of one sheet of a study.
+    """Return the tabs and rows of one sheet of a study.
 
-    The sheet of repeats has only the items that are asked again. The training sheet has feedback. Other sheets are
-    returned unchanged.
+    - A sheet of repeats has only the items that are asked again.
+    - A training sheet has feedback.
+    - Other sheets are returned unchanged.
     """
     if kind == "training":
         return with_feedback(bench, tabs, entries)
@@ -38,7 +39,7 @@ def study_rows(
 def with_feedback(
     bench: Benchmark, tabs: Sequence[Tab], entries: Mapping[str, Entry]
 ) -> tuple[list[Tab], dict[str, Entry]]:
-    """Return the tabs and entries of a sheet, with the key and its evidence added to every row as feedback."""
+    """Return the tabs and rows of a sheet, with the key and its evidence as feedback in every row."""
     answers, keys = bench.key("training with feedback")
     items = {item_row_id(item.item_id): item for item in bench.items}
     found = {}
@@ -56,7 +57,7 @@ def _feedback(item: Item, answer: Answer, case: CaseKey, bench: Benchmark) -> Fe
 
 
 def _words_of_key(item: Item, answer: Answer) -> tuple[str, ...]:
-    """Return the texts that count as the right answer; empty if several options can be right or a place is asked."""
+    """Return the texts of the right answer; empty for several right options or a place."""
     if item.form.takes_several or item.form.is_place:
         return ()
     shown = choices(item)

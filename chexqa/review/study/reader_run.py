@@ -1,8 +1,7 @@
 """Answers of a reader study, written as a run, so that readers and their majority are graded like models.
 
-The run records the assigned cases and is graded on them only. The protocol is ``end_to_end``: a reader answers a case's
-stages in order, tab by tab, and gets no corrections. A reader's tab and a model's question reveal the same about the
-answer to the previous stage.
+The protocol is ``end_to_end``: a reader answers a case's stages in order, tab by tab, and gets no corrections. Readers
+are graded on the cases that they were assigned.
 """
 
 from __future__ import annotations
@@ -49,10 +48,10 @@ def saw_the_key(verdicts: Iterable[Verdict]) -> dict[str, int]:
 
 
 def turns_of(bench: Benchmark, verdicts: Iterable[Verdict]) -> dict[str, list[Turn]]:
-    """Return the answers (turns) of each reader, and of the majority if there are two or more readers, keyed by name.
+    """Return the turns of each reader, and of the majority if there are several readers, keyed by name.
 
-    A row with neither an answer nor a reason for giving none counts as not asked. A row with only a reason counts as an
-    empty reply. If a reader answered any item after seeing its key, all answers of this reader are left out.
+    A row with neither an answer nor a reason counts as not asked, a row with only a reason as an empty reply. Readers
+    who saw the key of an item that they answered later are left out.
     """
     said: dict[str, dict[str, Verdict]] = {}
     every = list(verdicts)
@@ -74,16 +73,14 @@ def turns_of(bench: Benchmark, verdicts: Iterable[Verdict]) -> dict[str, list[Tu
 
 
 def _majority_turns(bench: Benchmark, said: Mapping[str, Mapping[str, Verdict]]) -> Iterable[Turn]:
-    """Yield the majority's turn on each item that at least two readers judged.
-
-    If most readers name a place, the turn has the place that they have in common; without one, it has no answer.
-    """
+    """Yield the majority's turn on each item that at least two readers judged."""
     for item in bench.items:
         row = item_row_id(item.item_id)
         rows = [answers[row] for answers in said.values() if row in answers]
         if len(rows) >= 2:
             newest = max(verdict.imported for verdict in rows)
             answer, place = majority(item, [verdict.answer for verdict in rows]), None
+            # The place that most readers have in common; without one there is no answer.
             if item.form.is_place and answer is not None:
                 given = [verdict.place for verdict in rows if verdict.place]
                 place = common_place(item.form.name, given, picture_size(bench, item)) if SOMEWHERE in answer else ()
@@ -92,15 +89,13 @@ def _majority_turns(bench: Benchmark, said: Mapping[str, Mapping[str, Verdict]])
 
 
 def majority(item: Item, answers: Sequence[tuple[int, ...] | None]) -> tuple[int, ...] | None:
-    """Return the answer of the majority of readers, as numbers of options; ``None`` if the majority is undecided.
+    """Return the answer of the majority of readers, as numbers of options; ``None`` if it is undecided.
 
-    ``answers`` has an entry for each reader; readers who cannot tell (``None``) do not count.
+    ``answers`` has an entry for each reader; a reader who cannot tell (``None``) does not count.
 
-    - A question with one right option: the most frequent answer. If two answers are the most frequent, the majority is
-      undecided.
-    - A question with several right options: every option that more than half of the readers chose. If no option has
-      more than half, it is the last option ("none of these"). If exactly half of the readers chose an option, the
-      majority is undecided.
+    - One right option: the most frequent answer; undecided if two answers are equally frequent.
+    - Several right options: every option that more than half of the readers chose, or the last one ("none of these");
+      undecided if exactly half of the readers chose an option.
     """
     given = [answer for answer in answers if answer is not None]
     if not given:
@@ -133,9 +128,9 @@ def _turn(
 
 
 def write_run(bench: Benchmark, batch: Batch, verdicts: Iterable[Verdict], out: Path) -> dict[str, int]:
-    """Write the complete run folder, and return the number of judged items of each reader and, last, of the majority.
+    """Write the complete run folder; return the number of judged items of each reader and, last, of the majority.
 
-    A run folder from an earlier import of the same study is replaced; any other existing folder is an ``InputError``.
+    The run of an earlier import is replaced. Raise ``InputError`` for any other existing folder.
     """
     logs = turns_of(bench, verdicts)
     if not logs:
@@ -164,10 +159,7 @@ def _check_place(out: Path, bench: Benchmark, logs: Iterable[str]) -> None:
 
 
 def cases_of(bench: Benchmark, batch: Batch) -> dict[str, list[str]]:
-    """Return the ids of the cases that each reader read, keyed by the model name that the reader has in the run.
-
-    The model that stands for the majority of readers has the cases that two or more readers read.
-    """
+    """Return the ids of the cases that each reader read, keyed by the reader's model name in the run."""
     case_of = {item_row_id(item.item_id): item.case_id for item in bench.items}
     dealt = {
         model_name(sheet.reviewer): {case_of[row] for row in sheet.rows}

@@ -1,9 +1,6 @@
 """A reader's agreement with their own earlier answers, on questions that the reader answered twice.
 
-A unit is a question or, if a question can have several right options, one of its options. Kappa is pooled over kinds:
-(o - e) / (1 - e), where o is the share of equal answers. The agreement expected by chance is computed for each kind. A
-unit gets the value of its kind, and e is the mean over all units (De Vries 2008). An answer to a grid question counts
-as a hit or a miss, as in :mod:`chexqa.review.resolve.compare`.
+Kappa is pooled over kinds of question (De Vries 2008; :func:`chexqa.review.resolve.coefficients.pooled_kappa`).
 """
 
 from __future__ import annotations
@@ -39,7 +36,7 @@ class WithHimself:
 
 
 def with_themselves(bench: Benchmark, verdicts: Iterable[Verdict]) -> list[WithHimself]:
-    """Return the agreement of first and second answers, for all readers together and then for each reader.
+    """Return the agreement of first and second answers, of all readers together and then of each reader.
 
     The result is empty if no item was answered twice.
     """
@@ -56,7 +53,7 @@ def with_themselves(bench: Benchmark, verdicts: Iterable[Verdict]) -> list[WithH
 
 
 def answered_twice(verdicts: Iterable[Verdict]) -> dict[tuple[str, str], dict[str, tuple[int, ...]]]:
-    """Return the first and the second answer to each row that was answered twice, keyed by reader and row id."""
+    """Return the first and second answer to each row that was answered twice, keyed by reader and row id."""
     said: dict[tuple[str, str], dict[str, tuple[int, ...]]] = {}
     for verdict in sorted(verdicts, key=lambda verdict: (verdict.imported, verdict.batch)):
         if verdict.kind in ("readers", "repeat") and verdict.answer is not None:
