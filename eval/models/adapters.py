@@ -1,12 +1,10 @@
 """Adaptations of prompts and replies to what a model accepts, as its entry in ``models.yaml`` says.
 
-- ``system_prompt: false``: the text of the system prompt is put before the first question's text, with a blank line
-  between.
-- ``multi_turn_images: false``: the pictures of earlier questions move to the front of the last message, each with the
-  line that announces it. The remaining text keeps its place, so picture numbers stay valid.
-- ``images_first: true``: each message has its pictures first, in their order, then its texts as one text.
+- ``system_prompt: false``: the system prompt is put before the first question's text.
+- ``multi_turn_images: false``: all pictures move to the front of the last message.
+- ``images_first: true``: a message has its pictures first, then its texts as one text.
 - ``max_images``: a prompt with more pictures is not sent; the turn ends as ``overflow``.
-- ``strip_tokens``: special tokens that are removed from a reply before the reply is parsed.
+- ``strip_tokens``: special tokens that are removed from a reply.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from chexqa.files.jsonio import Record
 
 
 def settings(model: Model) -> Record:
-    """Return the registry fields of a model that change its messages or how its replies are read, for ``run.json``."""
+    """Return the model's settings that change its messages or the reading of its replies, for ``run.json``."""
     return {
         "system_prompt": model.system_prompt,
         "multi_turn_images": model.multi_turn_images,
@@ -33,7 +31,7 @@ def settings(model: Model) -> Record:
 
 
 def adapt(model: Model, messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return the messages in the form that this model accepts; adjacent texts of a message are joined."""
+    """Return the messages in the form that this model accepts."""
     rows = list(messages)
     if not model.system_prompt:
         rows = _without_system(rows)
@@ -71,7 +69,8 @@ def _without_system(messages: list[Message]) -> list[Message]:
 
 
 def _images_last(messages: list[Message]) -> list[Message]:
-    """Return the messages with every picture moved into the last message, each after the line that announces it."""
+    """Return the messages with every picture moved into the last message, after the line that announces it."""
+    # The remaining text keeps its place, so picture numbers stay valid.
     moved: list[str | Picture] = []
     rows = []
     for message in messages[:-1]:

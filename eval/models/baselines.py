@@ -4,12 +4,8 @@
 - ``chance``: draws from the possible answers of the item.
 - ``first``: names the first option.
 - ``blind-prior``: names the most frequent answer to the item's kind of question.
-- ``skill-C-F-S-G``: has chance-corrected scores that are known in advance. It gives the key in C, F, S and G percent of
-  the coarse, fine, semantic and grid items. For the rest of these items it gives the answer that is most probable for a
-  guesser who knows how the item was made.
-
-Baselines answer in text, in the form that the question asks for, and the parser reads their replies like any model's. A
-baseline takes the item from :data:`asked`, not from the messages.
+- ``skill-C-F-S-G``: gives the key in C, F, S and G percent of the coarse, fine, semantic and grid items, and a guess in
+  the other items. Its scores corrected for chance are therefore known.
 """
 
 from __future__ import annotations
@@ -43,9 +39,7 @@ NONE = (0,)
 
 
 class BaselineRequest(NamedTuple):
-    """Request to a baseline: the item as shown, the repeat, the rotation (order of the options) and the responder to
-    ask.
-    """
+    """Request to a baseline: the item as shown, and the numbers of its repeat and rotation (order of the options)."""
 
     responder: BaselineResponder
     item: Item
@@ -53,6 +47,7 @@ class BaselineRequest(NamedTuple):
     rotation: int = 0
 
 
+# A baseline takes the item from here, not from the messages.
 asked: ContextVar[BaselineRequest] = ContextVar("asked")
 
 
@@ -83,10 +78,7 @@ class BaselineResponder:
         self.seed = seed
 
     def reply(self, name: str, item: Item, repeat: int = 0, rotation: int = 0) -> str:
-        """Return the reply of the baseline ``name`` to ``item``, in the form that the question asks for.
-
-        ``rotation`` is the number of the order of the options.
-        """
+        """Return the reply (a text) of the baseline ``name`` to ``item``; ``name`` is without ``baseline/``."""
         question = BaselineRequest(self, item, repeat, rotation)
         skill = _SKILL.fullmatch(name)
         if item.form.is_place:
@@ -106,17 +98,15 @@ class BaselineResponder:
         return PlaceBaselines(self.benchmark)
 
     def key_of(self, item: Item) -> Answer:
-        """Return the key of the item; an altered item has its own key.
-
-        If the lesion was filled in, only one thing is known: the right answer to the original picture is now wrong.
-        Every other option then counts as right.
-        """
+        """Return the key of the item; an altered item has its own key."""
         answers = self.benchmark.key("a baseline that needs the key")[0]
         if item.condition == ORIGINAL:
             return answers[item.item_id]
         if item.condition not in altered_items.ALTERED:  # stress changes no key
             return answers[item.item_id.partition("@")[0]]
         base, key = answers[item.item_id.partition("@")[0]], (self.altered.keys or {}).get(item.item_id)
+        # If the lesion was filled in, only this is known: the right answer to the original picture is now wrong. Every
+        # other option then counts as right.
         other = tuple(option.n for option in item.options if option.n not in base.answer)
         return replace(base, answer=other if key is None or key.answer is None else key.answer)
 
@@ -127,16 +117,13 @@ class BaselineResponder:
 
     @cached_property
     def true_points(self) -> tuple[float, ...]:
-        """Return the weights with which the recipe draws one, two or three true points (points that mark an error)."""
+        """Return the weights of one, two and three true points (points that mark an error) in the recipe."""
         told = (recipe.get("true_points") for recipe in self.benchmark.about["recipes"])
         return tuple(next(filter(None, told), TRUE_POINTS))
 
     @cached_property
     def frequent(self) -> dict[str, list[tuple[int, ...]]]:
-        """Return the answers to each kind of question, keyed by kind and sorted from the most to the least frequent.
-
-        Equally frequent answers are sorted by option number. Each cell of a grid key counts as an answer.
-        """
+        """Return the answers by kind of question, the most frequent first; a cell of a grid key counts as an answer."""
         counts: dict[str, Counter[tuple[int, ...]]] = {}
         for item in self.benchmark.items:
             answer = self.key_of(item).answer
@@ -153,11 +140,8 @@ class BaselineResponder:
 
 
 def _oracle(question: BaselineRequest) -> Sequence[int]:
-    """Return the key.
-
-    For a grid question, return the key's cell with the largest coverage; if the key is empty, the cell with the largest
-    coverage of all cells.
-    """
+    """Return the key; for a grid question, the key's cell with the largest coverage."""
+    # If a grid item's key is empty, the cell with the largest coverage of all cells is taken.
     item = question.item
     answer = question.responder.key_of(item)
     if item.form.lists_options:
@@ -168,7 +152,7 @@ def _oracle(question: BaselineRequest) -> Sequence[int]:
 
 
 def _skilled(question: BaselineRequest, name: str, percent: Sequence[float]) -> Sequence[int]:
-    """Return the key in the given percent of the items of each level (C, F, S, G), and a guess for the other items."""
+    """Return the key with the probability of the item's level (``percent`` is C, F, S, G), otherwise a guess."""
     responder, item, repeat, rotation = question
     random = stream(responder.seed, name, item.item_id, repeat, rotation)
     known = percent[3 if item.level is None else LEVELS.index(item.level)]
@@ -191,7 +175,7 @@ def _chance(question: BaselineRequest) -> Sequence[int]:
 
 
 def _most_probable(question: BaselineRequest, random: np.random.Generator) -> Sequence[int]:
-    """Return the most probable answer for a guesser who knows how items are made; ties are broken at random."""
+    """Return the best guess of somebody who knows how items are made; of several, one at random."""
     responder, item, _, _ = question
     last, points = len(item.options), _points(item)
     if points is not None:
@@ -202,10 +186,7 @@ def _most_probable(question: BaselineRequest, random: np.random.Generator) -> Se
 
 
 def _points(item: Item) -> list[Option] | None:
-    """Return the options that are coloured points, sorted by number.
-
-    Returns None if the item does not give the points' sides.
-    """
+    """Return the options that are coloured points, sorted by number; None if the item does not give their sides."""
     points = sorted((option for option in item.options if option.side in _SIDES), key=lambda option: option.n)
     return points if points and KINDS[item.kind].points else None
 

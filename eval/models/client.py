@@ -1,9 +1,6 @@
-"""Client that asks one model one question through litellm, with chexqa's own retries.
+"""Client that asks one model one question, with chexqa's own retries.
 
-This is the only module that imports litellm. The import takes seconds, so it happens when the first question is asked.
-Baselines and models that are Python objects are asked without litellm.
-litellm's retries, callbacks, price download and dropping of parameters are off. A parameter that a provider does not
-support is an error, because dropping it silently would change the decoding that ``run.json`` records.
+This is the only module that imports litellm. Baselines and models that are Python objects are asked without it.
 """
 
 from __future__ import annotations
@@ -48,8 +45,9 @@ FINISH_CHARACTERS = 100
 class Reply:
     """Outcome of one question. A number that is not known, such as the cost, is None.
 
-    ``rejected`` is True if the endpoint refused the request. ``fatal`` is True if the endpoint would refuse every
-    request in the same way. ``fell_back`` is True if a proxy reports that another model answered.
+    - ``rejected``: True if the endpoint refused the request.
+    - ``fatal``: True if the endpoint would refuse every other request, too.
+    - ``fell_back``: True if a proxy reports that another model answered.
     """
 
     outcome: Literal["reply", "refused", "overflow", "error"]
@@ -107,9 +105,9 @@ class Client:
             ) from None
 
     async def open(self, model: Model, places: int) -> None:
-        """Load a model that is a Python object, so that it can answer ``places`` conversations at once.
+        """Load a model that is a Python object, for ``places`` conversations at once; do nothing for other models.
 
-        Do nothing for other models. Raise ``InputError`` if the model cannot be loaded.
+        Raise ``InputError`` if the model cannot be loaded.
         """
         if model.python is not None:
             await self._pool(model, model.python, places).load()
@@ -139,13 +137,13 @@ class Client:
         return self._prices[model.name]
 
     async def ask(self, model: Model, messages: Sequence[Message], limiter: RateLimiter | None = None) -> Reply:
-        """Send the messages and return the outcome; ``InputError`` is raised only for a picture that cannot be read.
+        """Send the messages and return the outcome; a failure is an outcome, too.
 
-        ``messages`` must already be adapted to the model (:func:`chexqa.eval.models.adapters.adapt`). Each attempt
-        waits for a free slot of the ``limiter``. If the limiter is closed, ``ClosedError`` is raised. If it was
-        closed because the endpoint stayed down, and attempts at this question had failed, the outcome is instead an
-        error with the last failure's message.
+        ``messages`` must already be adapted to the model (:func:`chexqa.eval.models.adapters.adapt`). Raise
+        ``ClosedError`` if the limiter is closed, and ``InputError`` if a picture cannot be read.
         """
+        # If the limiter was closed because the endpoint stayed down, and attempts at this question had failed, the
+        # outcome is an error with the last failure's message.
         limiter = limiter or RateLimiter(1)
         too_many = adapters.too_many_images(model, messages)
         if too_many:
@@ -180,10 +178,8 @@ class Client:
     def _call(
         self, model: Model, messages: Sequence[Message], places: int
     ) -> functools.partial[Coroutine[Any, Any, Any]]:
-        """Return the function call that sends the request, without calling it.
-
-        Its arguments include the API key, so never log or print the call.
-        """
+        """Return the function call that sends the request, without calling it."""
+        # Its arguments include the API key, so never log or print the call.
         if model.python is not None:
             pool = self._pool(model, model.python, places)
             picture = self._path if pool.pictures == "path" else self._source.image_bytes
@@ -249,12 +245,13 @@ def message_record(message: Message, url: Callable[[str], str]) -> dict[str, Any
 
 @functools.cache
 def load_litellm() -> Any:
-    """Import litellm, silence it, and return the module."""
+    """Import litellm, silence it, and return the module; the import takes seconds."""
+
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     os.environ.setdefault("MAX_BASE64_LENGTH_FOR_LOGGING", "0")
     import litellm
 
-    litellm.drop_params = False
+    litellm.drop_params = False  # an unsupported parameter is an error, because ``run.json`` records the decoding
     litellm.suppress_debug_info = True
     litellm.num_retries = None
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
@@ -300,9 +297,9 @@ async def _attempt(
 
 
 def reply_of(model: Model, response: Any, paid: Price | None, hide: Hider, number: int, latency: float | None) -> Reply:
-    """Return the outcome of litellm's response object; raise ``TransientError`` for a response without choices.
+    """Return the outcome for litellm's response object; raise ``TransientError`` for a response without choices.
 
-    ``number`` is the number of the attempt. ``hide`` is a function that removes secrets from a text.
+    ``number`` is the number of the attempt, ``hide`` a function that removes secrets from a text.
     """
     if not response.choices:
         raise TransientError("malformed reply: no choices", "malformed")
@@ -330,15 +327,13 @@ def reply_of(model: Model, response: Any, paid: Price | None, hide: Hider, numbe
 
 
 def _text(value: object) -> str | None:
-    """Return ``value`` if it is text, otherwise None; a provider's code may return values of any type."""
+    """Return ``value`` if it is a text, otherwise None."""
+    # A provider's code may return values of any type.
     return value if isinstance(value, str) else None
 
 
 def _reasoning(message: Any) -> str | None:
-    """Return the reasoning that the server sent apart from the reply's text; None if there is none.
-
-    chexqa stores the reasoning and never reads an answer from it.
-    """
+    """Return the reasoning that the server sent apart from the reply's text; None if there is none."""
     text = _text(getattr(message, "reasoning_content", None))
     if text is None:
         blocks = getattr(message, "thinking_blocks", None)
@@ -348,10 +343,7 @@ def _reasoning(message: Any) -> str | None:
 
 
 def _usage(response: Any) -> dict[str, int | None] | None:
-    """Return the token counts of a reply; an impossible count is None.
-
-    Return None if the server sent no usage, which litellm replaces by zeros.
-    """
+    """Return the token counts of a reply; None if the server sent none."""
     usage = getattr(response, "usage", None)
     if usage is None:
         return None
@@ -362,7 +354,7 @@ def _usage(response: Any) -> dict[str, int | None] | None:
         "reasoning_tokens": reply_limits.count(output.reasoning_tokens) if output else None,
         "cached_tokens": reply_limits.count(given.cached_tokens) if given else None,
     }
-    return counts if counts["input_tokens"] else None
+    return counts if counts["input_tokens"] else None  # litellm replaces missing counts by zeros
 
 
 def _cost(paid: Price | None, usage: dict[str, int | None] | None) -> float | None:
@@ -377,12 +369,9 @@ def _cost(paid: Price | None, usage: dict[str, int | None] | None) -> float | No
 
 
 def price(model: Model) -> Price | None:
-    """Return the price of a model; None if the price is unknown.
-
-    The price in the registry comes first. Without one, the price is 0 for baselines and for open weights on the user's
-    own server. A server is the user's own if the registry names an environment variable for its address, or if it is on
-    a private network. If the model is asked at its provider's usual address, litellm's price is used.
-    """
+    """Return the price of a model; None if it is unknown, 0 for baselines and open weights on the user's own server."""
+    # The registry's price comes first; at a provider's usual address, litellm's price is used. A server is the user's
+    # own if the registry names a variable for its address, or if it is on a private network.
     address = registry.endpoint(model)
     own = model.endpoint_variable or (address is not None and data_policy.is_local(address))
     if data_policy.is_baseline(model) or (model.price is None and model.access == "open" and own):

@@ -1,7 +1,6 @@
 """Rules for where pictures may be sent: credentialed radiographs stay on this machine or a private network.
 
-The terms of credentialed data, such as PhysioNet's, forbid passing the data on to third parties. A provider of models
-is a third party.
+The terms of credentialed data, such as PhysioNet's, forbid passing the data on to third parties.
 """
 
 from __future__ import annotations
@@ -28,10 +27,8 @@ def is_baseline(model: Model) -> bool:
 
 
 def check_endpoints(models: Iterable[Model]) -> None:
-    """Raise ``InputError`` for an address that is not a URL, or that contains a user, a password or a query.
-
-    Addresses are written into ``run.json``, so they must not contain secrets.
-    """
+    """Raise ``InputError`` for an address that is not a URL, or that contains a user, a password or a query."""
+    # Addresses are written into ``run.json``, so they must not contain secrets.
     for model in models:
         address = endpoint(model)
         if address is None:
@@ -49,10 +46,9 @@ def check_endpoints(models: Iterable[Model]) -> None:
 
 
 def check_credentialed(benchmark: Benchmark, models: Iterable[Model], allow_remote: bool) -> None:
-    """Raise ``InputError`` if pictures with credentialed access would be sent beyond this machine and private networks.
+    """Raise ``InputError`` if credentialed pictures would be sent beyond this machine and private networks.
 
-    A model that is a Python callable passes this check, because it gets the pictures in this process; its author must
-    make sure that it sends them nowhere.
+    Python callables pass this check; their authors must make sure that pictures are sent nowhere.
     """
     cases = benchmark.about["access"]["credentialed"]
     if not cases or allow_remote:
@@ -71,11 +67,9 @@ def check_credentialed(benchmark: Benchmark, models: Iterable[Model], allow_remo
 
 
 def is_local(address: str) -> bool:
-    """Return True if requests to ``address`` stay on this machine or a private network.
-
-    Only IP addresses and ``localhost`` count as local, because other names may lead anywhere. A proxy from the
-    environment must be local too.
-    """
+    """Return True if requests to ``address`` stay on this machine or a private network."""
+    # Only IP addresses and ``localhost`` count as local, because other names may lead anywhere. A proxy from the
+    # environment must be local too.
     parts = _split(address)
     if parts is None or not _is_local_host(parts.hostname):
         return False

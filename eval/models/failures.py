@@ -1,8 +1,6 @@
 """Meaning of failed requests: another attempt may succeed, or the turn gets a final state.
 
-A request is sent by chexqa itself over HTTP, or by litellm. Every failure becomes a :class:`SendError`. :func:`judge`
-alone decides what follows: it returns the final state of the turn, or raises ``TransientError`` if another attempt may
-succeed.
+Every failure becomes a :class:`SendError`, and :func:`judge` alone decides what follows.
 """
 
 from __future__ import annotations
@@ -53,14 +51,14 @@ Outcome = Literal["refused", "overflow", "error"]
 
 
 class SendError(Exception):
-    """Error of a request without a completion.
+    """Failed request.
 
-    ``text`` is the failure in one line.
-    ``status`` is the HTTP status; it is None if there was no status or the reply was unreadable.
-    ``kind`` is the kind of a transient failure; it is None for other failures.
-    ``body`` is the beginning of the server's reply.
-    ``outcome`` is the state of the turn if the class of litellm's error decides this state; otherwise None.
-    ``fatal`` is True if every request would fail in the same way.
+    - ``text``: the failure in one line.
+    - ``kind``: the kind of a transient failure; None for any other failure.
+    - ``status``: the HTTP status; None if there is none.
+    - ``headers``, ``body``: the headers and the beginning of the server's reply.
+    - ``outcome``: the final state of the turn, if it is already known; otherwise None.
+    - ``fatal``: True if every other request would fail, too.
     """
 
     def __init__(
@@ -80,9 +78,7 @@ class SendError(Exception):
 
 
 class Verdict(NamedTuple):
-    """Final state of a turn whose request failed. ``fatal`` is True if every other request would fail in the same
-    way.
-    """
+    """Final state of a turn after a failed request; ``fatal`` is True if every other request would fail, too."""
 
     outcome: Outcome
     text: str
@@ -144,9 +140,7 @@ def of(error: Exception, litellm: Callable[[], Any]) -> SendError:
 
 
 def advice(error: SendError, model: Model) -> str:
-    """Return advice to append to the error of a request that a server refused: a space and a text in brackets, or
-    nothing.
-    """
+    """Return advice to append to the error of a refused request, such as `` (no key was sent: …)``; "" if none."""
     address = registry.endpoint(model)
     if address is None:
         return ""
@@ -171,11 +165,9 @@ def of_local(error: CallError) -> SendError:
 
 
 def of_litellm(litellm: Any, error: Exception) -> SendError:
-    """Return the failure for any error raised by litellm's own providers.
-
-    The text has no traceback. The status is set only if the server sent it. Statuses that litellm makes up are ignored:
-    500 for a failed connection, 408 or 504 for a timeout, and 200 or 500 for a reply that it cannot read.
-    """
+    """Return the failure for an error raised by litellm's own providers; its text has no traceback."""
+    # litellm makes up statuses: 500 for a failed connection, 408 or 504 for a timeout, and 200 or 500 for a reply that
+    # it cannot read.
     said = str(error)
     words = one_line(said.partition("Traceback (most recent call last)")[0].encode(errors="replace"))
     status = getattr(error, "status_code", None)
@@ -199,7 +191,7 @@ def _outcome(litellm: Any, error: Exception) -> Outcome | None:
 
 
 def kind_of(status: int) -> Failure | None:
-    """Return the kind of a transient failure for an HTTP status; None if another attempt would fail in the same way."""
+    """Return the kind of a transient failure for an HTTP status; None if another attempt would fail, too."""
     if status == 429:
         return "429"
     if status in (408, 504):
@@ -208,7 +200,7 @@ def kind_of(status: int) -> Failure | None:
 
 
 def no_connection(address: str, error: OSError) -> str:
-    """Return the sentence for a server that could not be reached, or with which no TLS connection could be made."""
+    """Return a sentence for the user about a failed connection to ``address``."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
             f"no connection to {address}: its certificate is not trusted ({error.verify_message}); set the environment "
@@ -224,7 +216,7 @@ def no_connection(address: str, error: OSError) -> str:
 
 
 def _unreached(error: BaseException) -> str | None:
-    """Return a sentence if an error of litellm's providers was caused by a failed connection; otherwise None."""
+    """Return a sentence for the user if a failed connection caused the error; otherwise None."""
     link: BaseException | None = error
     address = None
     while link is not None:
@@ -237,9 +229,7 @@ def _unreached(error: BaseException) -> str | None:
 
 
 def one_line(data: bytes) -> str:
-    """Return a reply that is not JSON as one line.
-
-    A long reply is cut between words, because an API key in it is recognized and hidden only if it is complete.
-    """
+    """Return a reply that is not JSON as one line; a long reply is cut."""
+    # It is cut between words, because an API key in it is recognized and hidden only if it is complete.
     parts = data[:WORDS_BYTES].decode(errors="replace").split()
     return " ".join(parts if len(data) <= WORDS_BYTES else parts[:-1])

@@ -29,8 +29,10 @@ PICTURE = Picture("radiograph", "check.png")
 class Check:
     """Result of a check, in which a model is asked which half of a picture is white.
 
-    ``works`` is True if the reply has text. ``readable`` is True if the reply names a half, and ``right`` is True if it
-    names the white half.
+    - ``works``: True if the reply has text.
+    - ``right``: True if the reply names the white half.
+    - ``said``: the reply, or the error.
+    - ``readable``: True if the reply names a half.
     """
 
     model: str
@@ -60,7 +62,7 @@ class _Tiny:
 
 
 def check(models: Sequence[Model], timeout_s: float) -> list[Check]:
-    """Ask all models at the same time, once each, and return the results; a model that fails raises no error."""
+    """Ask all models at the same time and return the results; a model that fails raises no error."""
     return asyncio.run(_check(models, timeout_s))
 
 

@@ -1,7 +1,7 @@
-"""Models that are called from Python without a server: a user's callable, or open weights run by transformers.
+"""Models that are called from Python without a server.
 
-A user's callable is named ``python/NAME``, and open weights ``transformers/FOLDER_OR_ID``. Both kinds of model are
-called through :mod:`chexqa.eval.local`.
+- ``python/NAME``: a user's callable.
+- ``transformers/FOLDER_OR_ID``: open weights, run by transformers.
 """
 
 from __future__ import annotations
@@ -32,12 +32,10 @@ def is_weights(name: str) -> bool:
 
 
 def of_callable(given: Any, name: str | None = None, devices: Iterable[str] = ()) -> Model:
-    """Return a callable as a model.
+    """Return a callable as a model; raise ``InputError`` if it does not exist or cannot be asked.
 
-    ``given`` is a function, class or object, or the address of one (``FILE.py:NAME``). The callable's attributes
-    ``name``, ``max_images``, ``system_prompt``, ``images_first``, ``multi_turn_images``, ``strip_tokens`` and
-    ``context_tokens`` become the model's fields. Raises ``InputError`` if the callable does not exist or cannot be
-    asked.
+    ``given`` is a function, class or object, or the address of one (``FILE.py:NAME``). Its attributes, such as
+    ``max_images`` and ``context_tokens``, become fields of the model.
     """
     if isinstance(given, str):
         target = Target(given, f"--python {given}", devices=tuple(devices))
@@ -60,11 +58,7 @@ def of_callable(given: Any, name: str | None = None, devices: Iterable[str] = ()
 
 
 def of_weights(model_id: str, registered: Mapping[str, Model], devices: Iterable[str] = ()) -> Model:
-    """Return the model ``transformers/FOLDER_OR_ID``, made from open weights.
-
-    If a registered model has these weights, its thinking switch, special tokens to strip, largest number of pictures
-    and decoding settings are used.
-    """
+    """Return the model ``transformers/FOLDER_OR_ID``; settings come from a registered model with these weights."""
     place = model_id.removeprefix(WEIGHTS)
     if not place:
         raise InputError(
@@ -77,11 +71,7 @@ def of_weights(model_id: str, registered: Mapping[str, Model], devices: Iterable
 
 
 def unregistered(model_id: str, api_base: str | None, registered: Mapping[str, Model]) -> Model:
-    """Return the model that ``--model-id`` names.
-
-    If the id names open weights, transformers runs them in this process. Any other id names a model on a server
-    (:func:`registry.adhoc`).
-    """
+    """Return the model that ``--model-id`` names: open weights in this process, or a model on a server."""
     if not is_weights(model_id):
         return registry.adhoc(model_id, api_base)
     if api_base is not None:
@@ -92,10 +82,8 @@ def unregistered(model_id: str, api_base: str | None, registered: Mapping[str, M
 
 
 def placed(model: Model, devices: Iterable[str] = ()) -> Model:
-    """Return the model with ``devices`` set if it is a Python callable or open weights; other models stay unchanged.
-
-    Open weights also get the callable that runs them.
-    """
+    """Return a Python callable or open weights with ``devices`` set; return any other model unchanged."""
+    # Open weights also get the callable that runs them.
     if model.python is not None:
         return replace(model, python=replace(model.python, devices=tuple(devices)))
     if not is_weights(model.litellm):
@@ -115,15 +103,13 @@ def _with_weights(model: Model, place: str, devices: Iterable[str]) -> Model:
 
 
 def _shown(place: str) -> str:
-    """Return the name of weights for the model's id.
-
-    For a folder, it is the folder's last name, so that a run can continue after the folder was moved.
-    """
+    """Return the name of weights for the model's id; for a folder, only its last name."""
+    # A run can then continue after the folder was moved.
     return f"{WEIGHTS}{Path(place).resolve().name if Path(place).is_dir() else place}"
 
 
 def device_names(given: str | None) -> tuple[str, ...]:
-    """Return the devices that ``--devices`` lists; each of them gets one worker process.
+    """Return the devices that ``--devices`` lists, one for each worker process.
 
     >>> device_names("0,1"), device_names("0+1,2+3"), device_names("cpu,cpu")
     (('0', '1'), ('0+1', '2+3'), ('cpu', 'cpu'))
@@ -139,11 +125,7 @@ def device_names(given: str | None) -> tuple[str, ...]:
 
 
 def check(model: Model) -> None:
-    """Raise ``InputError`` if the callable does not exist, refuses a decoding setting, or needs an argument that it
-    will not get.
-
-    Nothing is loaded.
-    """
+    """Raise ``InputError`` if the callable does not exist, refuses a setting, or lacks an argument; load nothing."""
     assert model.python is not None
     found = targets.resolve(model.python)
     traits = targets.traits(found, model.python)

@@ -1,12 +1,7 @@
-"""A litellm provider for OpenAI-compatible servers; the client sends its requests without litellm's usual route.
+"""Requests to OpenAI-compatible servers, as a litellm provider that takes little processor time.
 
-litellm's usual route encodes every picture again in every turn, searches the text with regular expressions, and
-computes a price; this takes much processor time. Here, messages contain a short placeholder for each picture. A picture
-is encoded once, and is inserted into the body when the request is sent.
-
-This module does not retry, and follows no redirect, because the data policy checked only the given address. Replies are
-requested without compression, and read up to a bound. A reply that is compressed anyway is unpacked piece by piece, up
-to the same bound. aiohttp, like litellm, is imported when the first question is asked.
+Messages contain a short placeholder for each picture, which is encoded once. This module does not retry and follows no
+redirect.
 """
 
 from __future__ import annotations
@@ -69,19 +64,13 @@ def reference(picture: str) -> str:
 
 
 def provider(litellm: Any) -> Any:
-    """Return the handler, an instance of ``litellm.CustomLLM``.
-
-    The client calls the handler directly, not through ``litellm.acompletion``. litellm's callbacks, caches, prices and
-    parameters of other providers would double the processor time of a turn, and no setting turns them off.
-    """
+    """Return the handler, an instance of ``litellm.CustomLLM``, which the client calls directly."""
+    # litellm's callbacks, caches, prices and parameters of other providers would double the processor time of a turn,
+    # and no setting turns them off.
 
     class Lean(litellm.CustomLLM):  # type: ignore[misc, name-defined, unused-ignore]
         async def acompletion(self, *args: Any, **kwargs: Any) -> Any:
-            """Send the argument ``messages`` and return the reply; the argument ``encoded`` replaces placeholders by
-            pictures.
-
-            Raises ``SendError``.
-            """
+            """Send ``messages`` and return the reply; raise ``SendError`` for any failure."""
             body = encode(kwargs["model"], kwargs["messages"], kwargs["optional_params"], kwargs["encoded"])
             answer, fell_back = await _post(kwargs["api_base"], kwargs["api_key"], body)
             response = filled(litellm, litellm.ModelResponse(), answer)
@@ -102,7 +91,7 @@ async def close() -> None:
 def encode(
     model: str, messages: Sequence[Mapping[str, Any]], settings: Mapping[str, Any], encoded: Encoded
 ) -> list[bytes]:
-    """Return the JSON body of a request as pieces of bytes to be joined; each placeholder is replaced by its picture.
+    """Return the JSON body of a request, with pictures in place of their placeholders, as pieces to be joined.
 
     ``encoded`` is a function from a picture's path to its base64.
     """
@@ -113,9 +102,9 @@ def encode(
 
 
 async def _post(address: str, key: str, body: list[bytes]) -> tuple[Any, bool]:
-    """Return the server's reply as JSON, and True if the reply says that another model answered.
+    """Return the server's reply as JSON, and True if it says that another model answered.
 
-    Raises ``SendError`` for any failure. The caller sets the time limit.
+    Raise ``SendError`` for any failure. The caller sets the time limit.
     """
     import aiohttp
 
@@ -127,7 +116,7 @@ async def _post(address: str, key: str, body: list[bytes]) -> tuple[Any, bool]:
             f"{address.rstrip('/')}{registry.CHAT}",
             data=_pieces(body),
             headers=headers,
-            allow_redirects=False,
+            allow_redirects=False,  # the data policy checked only the given address
             proxy=_proxy(address),
         ) as response:
             data = await _read(response)
@@ -156,7 +145,7 @@ def _not_json(data: bytes) -> str:
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
-    """Return the unpacked body of a reply; raise a final ``SendError`` for more than :data:`MAX_REPLY_BYTES`."""
+    """Return the unpacked body of a reply; raise ``SendError`` for more than :data:`MAX_REPLY_BYTES`."""
     coding = response.headers.get("Content-Encoding", "").strip().lower()
     if coding not in ("", "identity", "gzip", "x-gzip", "deflate"):
         raise _unread(response, f"a reply compressed as '{coding[:40]}', which was not requested")
@@ -189,10 +178,8 @@ async def _pieces(body: list[bytes]) -> AsyncIterator[bytes]:
 
 
 def _session() -> aiohttp.ClientSession:
-    """Return this event loop's session.
-
-    The session does not limit concurrent requests; the runner limits them.
-    """
+    """Return this event loop's session."""
+    # The session does not limit concurrent requests; the runner limits them.
     import aiohttp
 
     loop = asyncio.get_running_loop()
@@ -207,10 +194,8 @@ def _session() -> aiohttp.ClientSession:
 
 @functools.cache
 def _certificates() -> ssl.SSLContext:
-    """Return a TLS context that trusts the certificate authorities of the system and of certifi.
-
-    On some systems Python finds no system authorities.
-    """
+    """Return a TLS context that trusts the certificate authorities of the system and of certifi."""
+    # On some systems Python finds no system authorities.
     import certifi
 
     context = ssl.create_default_context()
@@ -220,7 +205,8 @@ def _certificates() -> ssl.SSLContext:
 
 @functools.cache
 def _proxy(address: str) -> str | None:
-    """Return the proxy that environment variables set for an address, read in the same way as by the data policy."""
+    """Return the proxy for an address from the environment variables, or None."""
+    # Read as by ``data_policy.is_local``.
     parts = urlsplit(address)
     proxies = urllib.request.getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
@@ -230,9 +216,7 @@ def _proxy(address: str) -> str | None:
 
 
 def filled(litellm: Any, response: Any, answer: Any) -> Any:
-    """Fill litellm's ``response`` with the content of the server's ``answer`` and return it; raise ``SendError`` if
-    ``answer`` is not a chat completion.
-    """
+    """Copy the server's ``answer`` into litellm's ``response`` and return this; raise ``SendError`` if malformed."""
     try:
         choice = answer["choices"][0]
         message, content = choice["message"], choice["message"].get("content")
@@ -264,7 +248,7 @@ def filled(litellm: Any, response: Any, answer: Any) -> Any:
 
 
 def tokens(choice: Any) -> tuple[tuple[str, float], ...] | None:
-    """Return each token of a reply with its log-probability; None if log-probabilities are missing or impossible."""
+    """Return the tokens of a reply with their log-probabilities; None if these are missing or impossible."""
     given = getattr(choice, "logprobs", None)
     listed = _value(given, "content")
     if not isinstance(listed, list) or not listed:
@@ -280,10 +264,8 @@ def _value(record: Any, name: str) -> Any:
 
 
 def _reasoning(message: Mapping[str, Any]) -> str:
-    """Return the reasoning that a server sends apart from the reply's text.
-
-    The reasoning is in a field of its own (two names are in use), or in parts of the content.
-    """
+    """Return the reasoning that a server sends apart from the reply's text; "" if none."""
+    # It is in a field of its own (two names are in use), or in parts of the content.
     for name in ("reasoning_content", "reasoning"):
         if isinstance(message.get(name), str):
             return str(message[name])
@@ -295,10 +277,8 @@ def _reasoning(message: Mapping[str, Any]) -> str:
 
 
 def _counts(usage: object) -> dict[str, Any]:
-    """Return the token counts under litellm's names, with their details; empty if the input or output count is missing.
-
-    A missing count must stay unknown, but litellm would take it for zero.
-    """
+    """Return the token counts under litellm's names; empty if the input or output count is missing."""
+    # A missing count must stay unknown, but litellm would take it for zero.
     given = usage if isinstance(usage, dict) else {}
     if (
         reply_limits.count(given.get("prompt_tokens")) is None

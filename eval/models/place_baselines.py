@@ -1,13 +1,12 @@
 """Replies of the baselines to localization questions (point, box or outline), in pixels of the item's picture.
 
-- ``oracle``: gives the place in the answer key.
-- ``chance``: answers "nowhere" half of the time, and otherwise draws a place uniformly from the lungs.
+- ``oracle``: gives the key.
+- ``chance``: answers "nowhere" half of the time, and otherwise draws a place from the lungs.
 - ``centre`` and ``first``: give the middle of the picture.
-- ``average-map``: averages the finding's masks in other patients, and gives the place where the average is highest.
+- ``average-map``: gives the place that is most often inside other patients' masks of the finding.
 - ``blind-prior``: always answers "nowhere".
 
-Some questions ask for a printed marker, to test which coordinates a model uses. Every baseline answers these questions
-correctly.
+Questions about a printed marker, which test a model's coordinates, are answered right by every baseline.
 """
 
 from __future__ import annotations
@@ -47,9 +46,7 @@ class PlaceBaselines:
         self._inside = lru_cache(maxsize=1)(self._inside_of)
 
     def reply(self, rule: str, item: Item, random: np.random.Generator) -> str:
-        """Return the reply of the baseline ``rule`` to an item that asks for a place, in the form that the item asks
-        for.
-        """
+        """Return the reply (a text) of the baseline ``rule`` to an item that asks for a place."""
         knows = rule == "oracle" or item.kind in markers.KINDS
         shapes = self._oracle(item) if knows else self._shapes(rule, item, random)
         if not shapes:
@@ -79,9 +76,7 @@ class PlaceBaselines:
         return target_of(measures, f"the key of case '{case_id}'")
 
     def _inside_of(self, case_id: str) -> npt.NDArray[np.intp] | None:
-        """Return the pixels of a case's lungs as rows and columns, shape ``(N, 2)``; None if the case has no lung
-        masks.
-        """
+        """Return the pixels (row, column) of a case's lungs, ``(N, 2)``; None if it has no lung masks."""
         masks = self.benchmark.key("a baseline")[1][case_id].measures.get("masks", {})
         sides = [from_rle(masks[name], "the key") for name in ("right_lung", "left_lung") if name in masks]
         return pixels(np.logical_or.reduce(sides)) if sides else None
@@ -111,7 +106,7 @@ def _place_of(form: str, target: Target) -> Shapes:
 
 
 def _middle(form: str, size: Size) -> Shapes:
-    """Return the middle of the picture as a place; for a box or outline, the box over the middle half of each side."""
+    """Return the middle of the picture: its central point, or a box of half its width and height."""
     width, height = size
     if form == "point":
         return ((width / 2, height / 2),)
@@ -119,7 +114,7 @@ def _middle(form: str, size: Size) -> Shapes:
 
 
 def _spanned(form: str, one: tuple[float, float], other: tuple[float, float]) -> Shapes:
-    """Return the place made from two points: the box between them, or the first point if the item asks for a point."""
+    """Return the place from two points: the first point, or the box between them, as the item asks."""
     x0, x1 = sorted((one[0], other[0]))
     y0, y1 = sorted((one[1], other[1]))
     x1, y1 = max(x1, x0 + 1), max(y1, y0 + 1)
@@ -130,6 +125,6 @@ def _spanned(form: str, one: tuple[float, float], other: tuple[float, float]) ->
 
 
 def _written(form: str, shape: Shape) -> object:
-    """Return a shape in the form of a reply: a flat list for a point or box, pairs for an outline or two end points."""
+    """Return a shape as in a reply: a flat list for a point or box; otherwise pairs ``[x, y]``."""
     numbers = [round(number, 1) for number in shape]
     return numbers if form in ("point", "box", "boxes") else [numbers[at : at + 2] for at in range(0, len(numbers), 2)]

@@ -1,12 +1,8 @@
 """Rate limit of one model: waits between attempts, fewer simultaneous attempts after a 429, pauses during an outage.
 
-The limiter of a model has a number of slots, and every attempt at a question takes one slot. A 429 halves the number of
-slots; each answer raises the number again, up to the initial value. A Retry-After header closes the limiter for the
-given time, up to a bound.
-
-After several failures in a row the endpoint counts as down, and the limiter closes for a pause. One attempt follows
-each pause. The pauses double, up to a limit. If the endpoint stays down, the limiter gives it up: no more questions are
-asked.
+- HTTP status 429: the number of simultaneous attempts is halved; it grows again with each answer.
+- Retry-After header: no attempt begins before the given time, up to a bound.
+- Several failures in a row: one attempt follows each pause. If the endpoint stays down, no more questions are asked.
 """
 
 from __future__ import annotations
@@ -33,7 +29,7 @@ T = TypeVar("T")
 class TransientError(Exception):
     """Failure after which another attempt may succeed.
 
-    ``retry_after`` is the wait in seconds that the server asked for, or None.
+    ``kind`` is the kind of failure, ``retry_after`` the wait in seconds that the server asked for, or None.
     """
 
     def __init__(self, text: str, kind: Failure, retry_after: float | None = None) -> None:
@@ -48,10 +44,12 @@ class ClosedError(Exception):
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """Settings for retries: attempts per question, seconds per attempt, and the waits between attempts.
+    """Settings for retries.
 
-    The wait doubles from ``backoff_s`` up to ``backoff_limit_s``. A server's Retry-After replaces this wait, up to
-    ``retry_after_limit_s``.
+    - ``attempts``: the largest number of attempts at a question.
+    - ``timeout_s``: the time limit of an attempt.
+    - ``backoff_s``, ``backoff_limit_s``: the first and the longest wait between attempts; waits double.
+    - ``retry_after_limit_s``: the longest wait that a server may ask for.
     """
 
     attempts: int = 6
@@ -61,24 +59,21 @@ class RetryPolicy:
     retry_after_limit_s: float = 120.0
 
     def wait_s(self, attempt: int, error: BaseException | None) -> float:
-        """Return the seconds to wait after attempt number ``attempt``.
-
-        If ``error`` has the server's Retry-After, that is the wait. Otherwise the wait is random, so that retries
-        spread out.
-        """
+        """Return the seconds to wait after attempt number ``attempt`` failed with ``error``."""
         if isinstance(error, TransientError) and error.retry_after is not None:
             return min(error.retry_after, self.retry_after_limit_s)
         longest = min(self.backoff_s * 2 ** (attempt - 1), self.backoff_limit_s)
-        return float(longest) * random.uniform(0.5, 1.0)
+        return float(longest) * random.uniform(0.5, 1.0)  # random, so that retries spread out
 
 
 @dataclass(frozen=True)
 class OutagePolicy:
     """Settings for an endpoint that is down.
 
-    An endpoint counts as down after ``failures`` failures in a row. Pauses double from ``pause_s`` up to
-    ``pause_limit_s``. The endpoint is given up after ``give_up_s`` seconds. An endpoint that never answered probably
-    has a wrong address, so it is given up after ``unknown_give_up_s`` seconds.
+    - ``failures``: after so many failures in a row, the endpoint counts as down.
+    - ``pause_s``, ``pause_limit_s``: the first and the longest pause between attempts; pauses double.
+    - ``give_up_s``: after so many seconds, the endpoint is given up.
+    - ``unknown_give_up_s``: the same for an endpoint that has never answered; its address is probably wrong.
     """
 
     failures: int = 5
@@ -98,18 +93,16 @@ class Pause(NamedTuple):
 class RateLimiter:
     """Limiter that gives out slots for simultaneous attempts at one model.
 
-    ``failures`` counts failures by kind. ``closed`` is the reason why the limiter was closed for good, or None.
-    ``given_up`` is True if the limiter was closed because the endpoint stayed down. ``last_failure`` is the text of the
-    last failure.
+    - ``failures``: the number of failures by kind.
+    - ``closed``: the reason why no more attempts begin, or None.
+    - ``given_up``: True if the endpoint stayed down.
+    - ``last_failure``: the text of the last failure, or None.
     """
 
     def __init__(
         self, most: int, patience: OutagePolicy | None = None, known: bool = False, retry_after_limit_s: float = 120.0
     ) -> None:
-        """Start with ``most`` slots, which is also the maximum; ``known`` is True if the model has answered before.
-
-        A server's Retry-After is obeyed up to ``retry_after_limit_s`` seconds.
-        """
+        """Start with ``most`` slots, the largest number; ``known`` is True if the model has answered before."""
         self.most = most
         self.in_flight = 0
         self.failures: Counter[str] = Counter()
@@ -130,7 +123,7 @@ class RateLimiter:
 
     @property
     def limit(self) -> int:
-        """Return the number of slots (attempts that may be in flight at once) now; 1 while the endpoint is down."""
+        """Return the present number of slots; 1 while the endpoint is down."""
         return 1 if self._down_since is not None else int(self._limit)
 
     @property
@@ -141,10 +134,7 @@ class RateLimiter:
 
     @asynccontextmanager
     async def acquire(self) -> AsyncIterator[None]:
-        """Wait for a free slot and keep it during one attempt, which succeeds or raises ``TransientError``.
-
-        Raise ``ClosedError`` if the limiter is closed before a slot is free.
-        """
+        """Wait for a free slot and keep it during an attempt; raise ``ClosedError`` if the limiter is closed first."""
         # Attempts begin one at a time, so each request is sent before the next one is prepared. Requests prepared in
         # one round of the event loop would all be sent only after the last of them is ready.
         async with self._door:
@@ -170,7 +160,7 @@ class RateLimiter:
         self._check_open()
 
     def close(self, why: str) -> None:
-        """Start no more attempts, but let attempts in flight end. ``closed`` keeps the first reason given."""
+        """Start no more attempts, but let attempts in flight end; ``why`` is the reason."""
         self.closed = self.closed or why
         self._closing.set()
         self._wake()
@@ -197,9 +187,7 @@ class RateLimiter:
         return max(0, self.limit - self.in_flight) if time.monotonic() >= self._opens_at else 0
 
     def _wake(self) -> None:
-        """Resume as many waiting attempts as there are free slots; if the limiter is closed, resume all waiting
-        attempts.
-        """
+        """Resume waiting attempts: as many as there are free slots, or all if the limiter is closed."""
         free = len(self._waiting) if self.closed else self._free()
         while self._waiting and free:
             turn = self._waiting.popleft()
@@ -217,11 +205,8 @@ class RateLimiter:
         self._down_since = None
 
     def _failed(self, error: TransientError, began: float) -> None:
-        """Count a failure, and adapt the number of slots and the pauses.
-
-        A failure of an attempt that began before the last cut or pause is ignored, because that cut or pause already
-        accounts for it.
-        """
+        """Count a failure, and adapt the number of slots and the pauses."""
+        # The last cut or pause already accounts for attempts that began before it.
         self.failures[error.kind] += 1
         self.last_failure = str(error)
         now = time.monotonic()
@@ -258,10 +243,10 @@ class RateLimiter:
 
 
 async def retried(attempt: Callable[[], Awaitable[T]], policy: RetryPolicy, limiter: RateLimiter) -> T:
-    """Return the result of the first attempt that succeeds; tenacity does the waits between attempts.
+    """Return the result of the first attempt that succeeds.
 
-    Raise the last attempt's ``TransientError`` after ``policy.attempts`` attempts, and ``ClosedError`` if the limiter
-    is closed during a wait.
+    Raise the last ``TransientError`` after ``policy.attempts`` attempts, and ``ClosedError`` if the limiter is closed
+    during a wait.
     """
     # Most questions need one attempt, and tenacity's own time is a fifth of a fast question's. So tenacity starts only
     # after a failure, which counts as its first attempt.
@@ -285,10 +270,8 @@ async def retried(attempt: Callable[[], Awaitable[T]], policy: RetryPolicy, limi
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds to wait by the header Retry-After (seconds or a date), at most one day.
-
-    Return None if there is no such header. LiteLLM's proxy sends this header under another name, which is read too.
-    """
+    """Return the seconds to wait by the header Retry-After (seconds or a date), at most one day; None without it."""
+    # LiteLLM's proxy sends this header under another name.
     value = str(headers.get("retry-after") or headers.get("llm_provider-retry-after") or "")
     try:
         seconds = float(value)

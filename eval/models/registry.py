@@ -1,7 +1,6 @@
-"""Registry of models, which are read from ``models.yaml`` and a user's file, and a check of the environment variables
-that a model needs.
+"""Registry of models, from ``models.yaml`` and a user's file; and the environment variables that a model needs.
 
-The registry does not import litellm. API keys are read from the environment at each use and never stored.
+API keys are read from the environment at each use and never stored.
 """
 
 from __future__ import annotations
@@ -66,10 +65,7 @@ class Price:
     cached_input_per_million_usd: float | None = None
 
     def cost_usd(self, input_tokens: float, output_tokens: float, cached_tokens: float = 0) -> float:
-        """Return the cost of a reply in dollars; ``input_tokens`` includes the cached tokens.
-
-        At most ``input_tokens`` tokens count as cached, so the cost is never negative.
-        """
+        """Return the cost of a reply in dollars; ``input_tokens`` includes the cached tokens."""
         cached_tokens = min(cached_tokens, input_tokens)
         cached_price = self.cached_input_per_million_usd
         if cached_price is None:
@@ -80,12 +76,10 @@ class Price:
 
 @dataclass(frozen=True)
 class Model:
-    """One model; the schema ``models`` defines each field. ``None`` means unknown or not needed.
+    """One model; the schema ``models`` defines the fields, and None means unknown or not needed.
 
-    ``domain`` is None for a model that is described in no file of models.
-
-    ``decoding`` goes unchanged into the request and includes the arguments that ``thinking`` selects. ``python`` is in
-    no file: it is set for a model that is a Python object (:mod:`chexqa.eval.models.in_process`).
+    ``decoding`` includes the arguments that ``thinking`` selects. ``python`` is in no file: it is set for a model that
+    is a Python object (:mod:`chexqa.eval.models.in_process`).
     """
 
     name: str
@@ -123,11 +117,7 @@ def load(user_file: Path | None = None) -> dict[str, Model]:
 
 
 def _read(path: Path, known: Mapping[str, Record]) -> dict[str, Record]:
-    """Return a file's models by name as complete records.
-
-    A model takes its missing fields from the model that its field ``like`` names: a model in ``known``, or an earlier
-    one in this file.
-    """
+    """Return a file's models by name as complete records; ``known`` has models that a field ``like`` may name."""
     models: dict[str, Record] = {}
     for record in read_yaml(path, "models")["models"]:
         name = record["name"]
@@ -142,7 +132,7 @@ def _read(path: Path, known: Mapping[str, Record]) -> dict[str, Record]:
 
 
 def _whole(path: Path, record: Record, known: Mapping[str, Record]) -> Record:
-    """Return the record with missing fields taken from the model in ``like``; raise ``InputError`` if it is invalid."""
+    """Return the record with its missing fields from the model in ``like``; raise ``InputError`` if it is invalid."""
     name, like = record["name"], record.get("like")
     if like is not None:
         if like not in known:
@@ -181,9 +171,7 @@ def _check_own_server(who: str, litellm: str, remedy: str) -> None:
 
 
 def _check_arguments(who: str, field_name: str, given: Mapping[str, Any]) -> None:
-    """Raise ``InputError`` for request arguments that chexqa sets itself or that may be a key; never show their
-    values.
-    """
+    """Raise ``InputError``, without values, for arguments that chexqa sets itself or that may be an API key."""
     for groups in given.values() if field_name == "thinking_switch" else (given,):
         for argument in groups:
             if argument in _SETTLED:
@@ -218,10 +206,11 @@ def _from_record(record: Record) -> Model:
 def choose(
     names: str | Sequence[str], models: Mapping[str, Model], other: Callable[[str], Model | None] | None = None
 ) -> list[Model]:
-    """Return the models named in ``"A,B"``, or in a list of names; each model comes once, in the order of the names.
+    """Return the models named in ``"A,B"``, or in a list of names, without duplicates.
 
-    The name of a group means the group's models. ``"all"`` means every model that is neither a baseline nor in a group.
-    ``other`` is called with a name that is not registered; it returns a model, or None if no model has this name.
+    - A group's name means its models.
+    - ``"all"`` means every model that is neither a baseline nor in a group.
+    - ``other`` is called with a name that is not registered; it returns a model or None.
 
     >>> [model.name for model in choose("baseline/chance,baseline/oracle", load())]
     ['baseline/chance', 'baseline/oracle']
@@ -253,11 +242,14 @@ def choose(
 
 
 def overrides(pairs: Sequence[str], max_tokens: int | None = None, temperature: float | None = None) -> dict[str, Any]:
-    """Return the decoding settings that texts such as ``top_p=0.9`` give, in the form that :func:`overridden` takes.
+    """Return the decoding settings in texts such as ``top_p=0.9``, for :func:`overridden`.
 
-    A value is JSON, or text if it is not valid JSON. ``a.b=1`` sets ``b`` in the object ``a``; ``a=null`` removes
-    ``a``. Raise ``InputError`` for a text without a name, a name given twice, an argument that chexqa sets itself, and
-    an argument that may hold an API key.
+    - A value is JSON, or a text if it is not valid JSON.
+    - ``a.b=1`` sets ``b`` in the object ``a``.
+    - ``a=null`` removes ``a``.
+
+    Raise ``InputError`` for a text without a name, a name given twice, an argument that chexqa sets itself, and an
+    argument that may hold an API key.
 
     >>> overrides(["top_p=0.9", "chat_template_kwargs.enable_thinking=false"], max_tokens=100)
     {'max_tokens': 100, 'top_p': 0.9, 'chat_template_kwargs': {'enable_thinking': False}}
@@ -291,12 +283,11 @@ def _value(text: str) -> Any:
 
 
 def overridden(model: Model, given: Mapping[str, Any]) -> Model:
-    """Return the model with its decoding settings changed by ``given`` (made by :func:`overrides`); null removes a
-    setting.
+    """Return the model with its decoding settings changed by ``given`` (made by :func:`overrides`).
 
-    If the model's settings have another name for the limit on tokens, ``max_tokens`` of ``given`` changes the setting
-    of this other name. Baselines have no decoding settings and are returned unchanged.
+    Baselines are returned unchanged.
     """
+    # ``max_tokens`` changes the limit on tokens under whatever name the model's settings have for it.
     if not given or model.domain == "baseline":
         return model
     limits = [name for name in _LENGTHS if name in model.decoding]
@@ -305,10 +296,9 @@ def overridden(model: Model, given: Mapping[str, Any]) -> Model:
 
 
 def in_frame(model: Model, frame: str | None) -> Model:
-    """Return the model with this coordinate system (unit and order of the numbers in its answers).
+    """Return the model with the coordinate system ``frame``; raise ``InputError`` for an unknown one.
 
-    Baselines are returned unchanged, and so is any model if ``frame`` is None. Raise ``InputError`` for an unknown
-    coordinate system.
+    A baseline, or any model if ``frame`` is None, is returned unchanged.
     """
     if frame is None or model.domain == "baseline":
         return model
@@ -320,9 +310,7 @@ _LENGTHS = ("max_tokens", "max_completion_tokens")
 
 
 def _merged(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``before`` updated with ``given``, also inside nested objects; keys that are null in ``given`` are
-    removed.
-    """
+    """Return ``before`` updated with ``given``, also inside nested objects; a null value removes its name."""
     made = dict(before)
     for name, value in given.items():
         old = made.get(name)
@@ -331,30 +319,21 @@ def _merged(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, An
 
 
 def endpoint(model: Model) -> str | None:
-    """Return the address at which a model is asked: the value of its endpoint variable or, without it, ``api_base``.
-
-    Return None if litellm's default address is used. A final ``/chat/completions`` is removed.
-    """
+    """Return the address at which a model is asked: its endpoint variable's value, else ``api_base``, else None."""
     value = os.environ.get(model.endpoint_variable, "").strip() if model.endpoint_variable else ""
     address = value or model.api_base
     return address and address.strip().rstrip("/").removesuffix(CHAT)
 
 
 def api_key(model: Model) -> str | None:
-    """Return the API key of this model from the environment.
-
-    Return None if the model names no variable or the variable is empty. No other variable is read, because the key of
-    another provider must never reach a user's endpoint.
-    """
+    """Return the API key from the environment variable that the model names; None if there is none."""
+    # No other variable is read, because the key of another provider must never reach a user's endpoint.
     return os.environ.get(model.key_variable, "").strip() or None if model.key_variable else None
 
 
 def missing_variable(model: Model) -> str | None:
-    """Return the environment variable that must be set before this model can be asked; return None if all are set.
-
-    A baseline needs no variable. A model with an endpoint address needs no API key, but an API key is sent if the key's
-    variable is set.
-    """
+    """Return an environment variable that must be set before this model can be asked; None if all are set."""
+    # A model with an endpoint address needs no API key.
     if endpoint(model) is not None or model.litellm.startswith(BASELINE):
         return None
     if model.endpoint_variable:
@@ -363,7 +342,7 @@ def missing_variable(model: Model) -> str | None:
 
 
 def lacking(model: Model) -> str | None:
-    """Return a clause that names the variables to set before this model can be asked; None if nothing is missing."""
+    """Return a clause for the user about variables to set before this model can be asked; None if all are set."""
     variable = missing_variable(model)
     if variable is None:
         return None
@@ -374,12 +353,11 @@ def lacking(model: Model) -> str | None:
 
 
 def adhoc(model_id: str, api_base: str | None, provider_protocol: bool = False) -> Model:
-    """Return a model that is in no models file: a litellm id, or a model served at ``api_base`` (OpenAI-compatible).
+    """Return a model that is in no models file: a litellm id, or a model at an OpenAI-compatible server (``api_base``).
 
-    With ``api_base`` the API key is read from ``CHEXQA_API_KEY`` if this variable is set. If it is not set, litellm
-    reads the provider's usual variable. A name such as ``anthropic/…`` is sent to ``api_base`` unchanged, in OpenAI's
-    protocol; with ``provider_protocol``, it is sent in the provider's own protocol. The decoding settings are those of
-    the registered open weights: temperature 0, at most 8,192 tokens.
+    The environment variable ``CHEXQA_API_KEY`` may have the server's key. With ``provider_protocol``, a name such as
+    ``anthropic/…`` is asked at ``api_base`` in the provider's own protocol. The decoding settings are temperature 0 and
+    at most 8,192 tokens.
     """
     model_id = model_id.strip()
     if not model_id:

@@ -15,7 +15,7 @@ PARALLEL = "--tensor-parallel-size"
 def command(model: Model, port: int, gpus: int | None, thinking: Thinking | None) -> list[str]:
     """Return the words of the command that starts vLLM; ``gpus`` and ``thinking`` replace the registry's values.
 
-    Raise ``InputError`` for a model without open weights, and for ``thinking`` if the model has no thinking switch.
+    Raise ``InputError`` for a model without open weights, or if ``thinking`` is given for one without this switch.
     """
     if model.repository is None:
         raise InputError(
