@@ -22,7 +22,7 @@ def names() -> list[str]:
 
 
 def load(bank: str) -> Record:
-    """Return a bank, given by name or as the path of a YAML file; :func:`read` checks it.
+    """Return a bank by its name or from a YAML file; :func:`read` checks it.
 
     >>> load("en")["language"]
     'en'
@@ -56,7 +56,7 @@ def read(path: Path) -> Record:
 def wordings(language: str) -> Record | None:
     """Return chexqa's texts around the questions in a language: ``prompts`` by name, ``example`` and ``confidence``.
 
-    Returns None for a language without these texts.
+    The result is None for a language without these texts.
 
     >>> sorted(wordings("en")["prompts"])
     ['plain', 'reason']
@@ -69,7 +69,7 @@ def wordings(language: str) -> Record | None:
 
 @cache
 def place_wordings(language: str) -> Record:
-    """Return the wordings of questions on places in a language; raise ``InputError`` if the language has no wordings.
+    """Return the wordings of questions on places in a language; raise ``InputError`` if it has none.
 
     >>> place_wordings("en")["nowhere"]
     'nowhere'
@@ -84,11 +84,11 @@ def place_wordings(language: str) -> Record:
 
 
 def reworded(conversation: Record, texts: Record, where: str, field: str) -> Record:
-    """Return a copy of ``conversation`` in which each text of ``texts`` replaces the text of the same name.
+    """Return a copy of ``conversation`` in which the texts of ``texts`` replace the texts of these names.
 
     Raise ``InputError`` for a name that ``conversation`` lacks, and for a missing placeholder. ``where`` and ``field``
-    begin the messages. For example, ``where="en.yaml, field"`` and ``field="prompts.reason"`` give
-    ``en.yaml, field 'prompts.reason.answer': the placeholder {answer} is missing; add it.``
+    begin the message, such as ``en.yaml, field 'prompts.reason.answer': the placeholder {answer} is missing; add it.``
+    for ``where="en.yaml, field"`` and ``field="prompts.reason"``.
     """
     for name in texts:
         if not isinstance(conversation.get(name), str):
@@ -101,7 +101,7 @@ def reworded(conversation: Record, texts: Record, where: str, field: str) -> Rec
 
 
 def share_words(bank: Record, share: float) -> str:
-    """Return a share (0 to 1) in the bank's words, such as "a fifth", or in percent if the bank has no words for it.
+    """Return a share (0 to 1) in the bank's words, or in percent if the bank has no words for it.
 
     >>> share_words(load("en"), 0.2), share_words(load("en"), 0.45)
     ('a fifth', '45 %')
@@ -115,8 +115,7 @@ def share_words(bank: Record, share: float) -> str:
 def check_conversation(texts: Record, where: str, field: str) -> None:
     """Raise ``InputError`` if a placeholder in ``texts`` is missing or unknown.
 
-    ``texts`` are the texts around the questions, from a bank or a benchmark. ``where`` and ``field`` say where they
-    come from, as in :func:`reworded`.
+    ``texts`` are the texts around the questions. ``where`` and ``field`` are as in :func:`reworded`.
     """
     for role, text in texts["pictures"].items():
         check_braces(text, {"n"}, set(), f"{where} '{field}.pictures.{role}'")
@@ -135,7 +134,7 @@ _FILLED_IN = {
 
 
 def check_braces(text: str, needed: set[str], allowed: set[str], where: str) -> None:
-    """Raise ``InputError`` if ``text`` lacks a placeholder of ``needed``, or has one beyond ``needed | allowed``."""
+    """Raise ``InputError`` if ``text`` lacks a placeholder of ``needed``, or has one that is not ``allowed`` either."""
     try:
         parts = [part for part in Formatter().parse(text) if part[1] is not None]
     except ValueError:

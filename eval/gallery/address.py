@@ -59,8 +59,7 @@ NAMES = (
 def address(choice: Mapping[str, str | int | Iterable[str | int]]) -> str:
     """Return the address of the gallery with only the items that ``choice`` selects, relative to the report's page.
 
-    ``choice`` has one value or several for each name; names are those of :data:`NAMES`. Raise ``ValueError`` for any
-    other name.
+    ``choice`` has one value or several for each name of :data:`NAMES`. Raise ``ValueError`` for any other name.
 
     >>> address({"right": "gpt-5.4", "wrong": ["a b", "c"], "kind": "location"})
     'gallery.html#right=gpt-5.4&wrong=a+b&wrong=c&kind=location'

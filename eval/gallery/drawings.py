@@ -37,27 +37,25 @@ def masks_only(case: CaseKey) -> CaseKey:
 
 
 def points_drawn(found: Evidence | None) -> dict[int, list[float]]:
-    """Return the position ``[x, y]`` of each coloured point, keyed by the point's option number.
-
-    The result is empty if ``found`` is not the evidence of a question on points.
-    """
+    """Return the position ``[x, y]`` of each coloured point, keyed by option number; {} for other evidence."""
     if not isinstance(found, PointsEvidence):
         return {}
     return {number: list(point.xy) for number, point in enumerate(found.points, start=1)}
 
 
 def regions_drawn(names: Sequence[str], case: CaseKey) -> dict[int, str]:
-    """Return the SVG path of each part of the lungs in ``names``, keyed by option number.
+    """Return the SVG path of each part of the lungs in ``names``, keyed by option number; {} for a case without masks.
 
-    ``names`` has the parts in the order of the options. The result is empty for a case without masks.
+    ``names`` has the parts in the order of the options.
     """
     parts = _regions(case)
     return {number: path_of(parts[name], _COARSE) for number, name in enumerate(names, start=1) if name in parts}
 
 
 def path_of(mask: Mask, scale: int) -> str:
-    """Return the borders of a mask as an SVG path through the centres of the border pixels. Each pixel of the mask is
-    ``scale`` pixels wide.
+    """Return the borders of a mask as an SVG path through the centres of the border pixels.
+
+    Each pixel of the mask is ``scale`` pixels wide.
 
     >>> path_of(np.ones((3, 3), bool), 2)
     'M1 1V5H5V1Z'

@@ -1,4 +1,4 @@
-"""Entries of the gallery: the items and altered items that were asked, case by case, with every model's answer."""
+"""Entries of the gallery: the items that were asked, altered ones too, with every model's answer."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ Row = tuple[str, str]  # model and protocol
 class Said(NamedTuple):
     """The answer of a row (a model and protocol): its state, its option numbers, and the beginning of the reply.
 
-    ``left`` is the number of characters of the reply that were left out. ``reasoning`` is the beginning of the
-    reasoning that a server sent apart from the reply, and the number of its characters left out. ``confidence`` is the
-    stated confidence, from 0 to 1.
+    - ``left``: the number of characters of the reply that were left out.
+    - ``reasoning``: the beginning of the reasoning that a server sent apart from the reply, and the number of its
+      characters left out.
+    - ``confidence``: the stated confidence, from 0 to 1.
     """
 
     state: str
@@ -46,11 +47,7 @@ class Said(NamedTuple):
     confidence: float | None = None
 
     def to_record(self) -> list[Any]:
-        """Return ``[number of the state, parsed, reply, left]``.
-
-        ``left`` is the number of characters of the reply that were left out. If the model gave reasoning, a fifth
-        element is a list: the text of the reasoning, and the number of its characters that were left out.
-        """
+        """Return ``[number of the state, parsed, reply, left]``, and reasoning as a fifth element if there is some."""
         parsed = None if self.parsed is None else list(self.parsed)
         apart = [list(self.reasoning)] if self.reasoning else []
         return [ALL_STATES.index(self.state), parsed, self.reply, self.left, *apart]
@@ -60,13 +57,11 @@ class Said(NamedTuple):
 class Entry:
     """Item of the gallery with its key and answers.
 
-    - ``said``: the answer of each row (a model and protocol); None for a row whose run does not ask this item.
-    - ``key``: the right options; None for a picture whose lesion is filled, because its right answer is not known.
-    - ``answer``: the item's line of ``answers.jsonl`` (key, evidence and flags); None for an altered item.
-    - ``frequent``: score of always giving other patients' most frequent answer to the item's kind and finding; None for
-      an altered item.
-    - ``not_audited``: for each altered picture on which this question is not asked, a text with the condition and the
-      reason.
+    - ``said``: the answer of each row (a model and protocol); None for a row that was not asked this item.
+    - ``key``: the right options; None for a picture with a filled lesion, since its right answer is not known.
+    - ``answer``: the item's line of ``answers.jsonl``; None for an altered item.
+    - ``frequent``: the score of other patients' most frequent answer; None for an altered item.
+    - ``not_audited``: condition and reason for each altered picture on which this question is not asked.
     """
 
     item: Item
@@ -78,19 +73,19 @@ class Entry:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Return the flags of the key, and the reasons why the question is not asked with altered pictures."""
+        """Return the flags of the key, and why the question is not asked with altered pictures."""
         return (*(self.answer.flags if self.answer else ()), *self.not_audited)
 
     @property
     def share(self) -> float | None:
-        """Return the share of right answers to the item; None if no model was asked, or no answer can be judged."""
+        """Return the share of right answers to the item; None if no answer can be judged."""
         asked = [one.state for one in self.said if one is not None and one.state != UNPROVED]
         return asked.count("correct") / len(asked) if asked else None
 
 
 @dataclass(frozen=True)
 class Entries:
-    """All entries of the gallery, by case; also the rows (models and protocols), and the key's data on the cases."""
+    """All entries of the gallery, by case, with the rows (models and protocols) and the key's data on the cases."""
 
     benchmark: Benchmark
     rows: list[Row]
@@ -103,10 +98,9 @@ class Entries:
 
 
 def collect(graded: Graded) -> Entries:
-    """Return an entry for each item that at least one run asks.
+    """Return an entry for each item that at least one run asks, with each row's first answer to it.
 
-    An entry has the first answer of each row (a model and protocol) to the item. Answers to unaltered items come
-    without the text of the reply; :class:`Replies` adds it.
+    Answers to unaltered items come without the text of the reply; :class:`Replies` adds it.
     """
     benchmark = graded.benchmark
     answers, cases = benchmark.key("the report's gallery")
@@ -167,13 +161,13 @@ def _first(grades: pl.DataFrame, *columns: str) -> Iterator[tuple[Any, ...]]:
 
 
 class Replies:
-    """Reader of the replies to unaltered items; it is given a few cases at a time, because replies need much memory."""
+    """Reader of the replies to unaltered items, for a few cases at a time."""
 
     def __init__(self, grades: pl.DataFrame, rows: list[Row]) -> None:
         self._grades, self._rows = grades.select("case_id", "item_id", *_WHO, *_TEXTS), rows
 
     def added(self, entries: dict[str, list[Entry]]) -> dict[str, list[Entry]]:
-        """Return the given entries, keyed by case, with the beginnings of their replies and reasonings added."""
+        """Return the given entries, keyed by case, with the beginnings of their replies and reasonings."""
         own = self._grades.filter(pl.col("case_id").is_in(list(entries)))
         texts = {(item_id, (model, protocol)): both for item_id, model, protocol, *both in _first(own, *_TEXTS)}
         return {
@@ -190,7 +184,7 @@ class Replies:
 
 
 def begun(state: str, parsed: tuple[int, ...] | None, reply: str | None, reasoning: str | None) -> Said:
-    """Return an answer with the beginnings of its reply and of its reasoning; the rest of both is left out."""
+    """Return an answer with the beginnings of its reply and of its reasoning."""
     begun = None if reply is None else reply[:RAW_CHARACTERS]
     apart = (reasoning[:RAW_CHARACTERS], max(0, len(reasoning) - RAW_CHARACTERS)) if reasoning else None
     return Said(state, parsed, begun, len(reply or "") - len(begun or ""), apart)
@@ -244,5 +238,5 @@ def _state(item: Item, key: tuple[int, ...] | None, turn: Turn, original: Said |
 
 
 def is_altered(entry: Entry) -> bool:
-    """Return True for an item with an altered picture, and for a stressed item (see :mod:`chexqa.eval.stress`)."""
+    """Return True for an item with an altered picture, and for a stressed item."""
     return entry.item.condition != ORIGINAL

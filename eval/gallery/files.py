@@ -1,10 +1,8 @@
 """Files of the gallery: its page, and scripts with data, which the page loads when it needs them.
 
-A page opened from disk can load scripts, but cannot fetch other files. The data are therefore scripts that call
-functions of the object ``gallery``, which ``data.js`` defines. One script has the index for filters. Another
-has the pictures of the items shown first. The others come in pairs: pictures and packed replies of consecutive cases.
-Items that no run asked (a trial asks only a few cases) are left out. Replies are untrusted text: this module escapes
-them for the script, and the page never inserts them as markup.
+One script has the index for filters, and one the pictures of the items shown first. The others come in pairs for a few
+consecutive cases: pictures and packed replies. Replies are untrusted text: they are escaped for the script, and the
+page never inserts them as markup.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ SCRIPTS = ("data.js", "replies.js", "list.js", "item.js", "main.js")
 
 
 def files(graded: Graded, background: Background | None = None) -> Iterator[tuple[str, bytes]]:
-    """Yield the gallery's page and every script, each as a pair: its path in the report's folder, and its content.
+    """Yield the gallery's page and every script, each as its path in the report's folder and its content.
 
     If there are many pictures, the worker processes of ``background`` start when this function is called.
     """

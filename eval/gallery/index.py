@@ -1,4 +1,4 @@
-"""Index of the gallery: one script with those data of every entry that the page's filters and cards use."""
+"""Index of the gallery: one script with the data of every entry that the page's filters and cards use."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Numbered:
 def index_record(
     entries: Entries, numbers: Mapping[str, int], chosen: Sequence[int], of_file: int, first_pictures: Sequence[int]
 ) -> dict[str, Any]:
-    """Return the index: lists of texts (findings, kinds, questions, …), and each entry with the positions of its texts
-    in these lists.
+    """Return the index: lists of texts (findings, kinds, questions, …), and entries that refer to texts by position.
 
-    ``numbers`` has the running number of each picture. ``chosen`` has the indices of the entries that are shown first.
-    ``of_file`` is how many cases each file of cases has; the last file may have fewer. ``first_pictures`` has the
-    running number of the first picture in each file of pictures.
+    - ``numbers``: the running number of each picture.
+    - ``chosen``: the indices of the entries that are shown first.
+    - ``of_file``: how many cases a file of cases has; the last one may have fewer.
+    - ``first_pictures``: the running number of the first picture in each file of pictures.
     """
     flat = entries.flat()
     findings = sorted({entry.item.finding for entry in flat})

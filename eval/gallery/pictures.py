@@ -1,8 +1,7 @@
 """Pictures of the gallery: which are shown, their numbers, and the items that are shown first.
 
-The pictures of the items that are shown first are in the first script file. A picture is a WebP of at most 384 px,
-stored in a script as base64 text, because a page opened from disk can read data from scripts only. A drawing over a
-radiograph is stored without the radiograph (``thin_drawings``).
+A picture is a WebP of at most 384 px, stored in a script as base64 text. A drawing over a radiograph is stored without
+the radiograph (``thin_drawings``).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _RADIOGRAPH = "radiograph"
 
 
 def numbered(entries: Entries) -> dict[str, int]:
-    """Number the pictures that are shown, from 0 in the order of the cases; return the numbers, keyed by picture."""
+    """Return the running number of each picture that is shown, from 0 in the order of the cases."""
     found: dict[str, int] = {}
     for entry in entries.flat():
         for image in shown(entry):
@@ -26,29 +25,27 @@ def numbered(entries: Entries) -> dict[str, int]:
 
 
 def shown(entry: Entry) -> list[str]:
-    """Return the paths of an item's pictures in the benchmark: first the question's, then the options' pictures."""
+    """Return the paths of an item's pictures in the benchmark: the question's, then the options' pictures."""
     options = [option.image for option in entry.item.options if option.image is not None]
     return [picture.image for picture in question_pictures(entry)] + options
 
 
 def question_pictures(entry: Entry) -> list[Picture]:
-    """Return the pictures that an item shows when it is asked alone; the pictures of its options are left out."""
+    """Return the pictures that an item shows when it is asked alone, without those of its options."""
     return [picture for picture in entry.item.alone_images if picture.role != "option"]
 
 
 def of_card(entry: Entry) -> list[str]:
-    """Return the pictures on an item's card: the options' pictures (at most four) or, if the options have no
-    pictures, the question's last picture.
-    """
+    """Return the pictures on an item's card: those of its options (at most four) or the question's last picture."""
     options = [option.image for option in entry.item.options if option.image is not None]
     return options[:4] or [picture.image for picture in question_pictures(entry)[-1:]]
 
 
 def chosen(entries: Entries) -> list[int]:
-    """Return the indices, among all entries, of at most :data:`CHOSEN` items that the gallery shows first.
+    """Return the indices of at most :data:`CHOSEN` entries that the gallery shows first.
 
-    Kinds and findings alternate. Within a kind and finding, contested items come first, then items on which models
-    differ most, then items that no model has right.
+    Kinds and findings alternate. In each, contested items come first, then items on which models differ most, then
+    items that no model has right.
     """
     groups: dict[tuple[str, str], list[tuple[tuple[bool, float, float], int]]] = defaultdict(list)
     for place, entry in enumerate(entries.flat()):
@@ -69,8 +66,7 @@ def chosen(entries: Entries) -> list[int]:
 def bases(entries: Entries) -> dict[str, str]:
     """Return, for each picture with a drawing, the picture of the same radiograph without a drawing.
 
-    Pictures of altered items are left out. The gallery stores a drawing as the pixels that differ from its radiograph,
-    and in an altered picture any pixel may differ.
+    Pictures of altered items are left out.
     """
     found: dict[str, str] = {}
     for of_case in entries.by_case.values():

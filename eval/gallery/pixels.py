@@ -1,7 +1,4 @@
-"""The gallery's work on the pixels of consecutive cases: thumbnails as base64, outlines, and options that are regions.
-
-A worker process can do this work, so this module imports neither tables nor plots.
-"""
+"""The gallery's work on pixels: thumbnails as base64, outlines, and options that are regions."""
 
 from __future__ import annotations
 
@@ -34,9 +31,9 @@ class Thumbs(Protocol):
 class Task:
     """Pictures, outlines and regions to prepare for a few consecutive cases.
 
-    ``images`` has the path of each picture, keyed by its number. ``below`` has the number and the path of the
-    radiograph below each drawing, keyed by the drawing's number. ``regions`` has the case and the named regions of each
-    item whose options are regions, keyed by the item's id.
+    - ``images``: the path of each picture, keyed by its number.
+    - ``below``: number and path of the radiograph below each drawing, keyed by the drawing's number.
+    - ``regions``: the case and the named regions of each item with regions as options, keyed by the item's id.
     """
 
     thumbs: Thumbs
@@ -48,9 +45,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Done:
-    """Result of a task: pictures as text, keyed by number; outlines, keyed by case; SVG paths of options, keyed by
-    item.
-    """
+    """Result of a task: pictures as text, keyed by number; outlines, by case; SVG paths of options, by item."""
 
     pictures: dict[int, str]
     outlines: dict[str, dict[str, Any]]
@@ -65,11 +60,10 @@ def do(task: Task) -> Done:
 
 
 def encoded(thumbs: Thumbs, images: Mapping[int, str], below: Mapping[int, tuple[int, str]]) -> dict[int, str]:
-    """Return each picture encoded as text, keyed by number.
+    """Return each picture encoded as text, keyed by number; ``images`` and ``below`` are as in :class:`Task`.
 
-    The text is the base64 of a WebP. For a thin drawing over a radiograph, the text is the radiograph's number, a colon
-    and the base64 of the drawing. ``images`` and ``below`` are as in :class:`Task`. If Pillow was built without WebP,
-    all pictures are JPEGs.
+    The text is the base64 of a WebP (of a JPEG if Pillow lacks WebP). For a thin drawing over a radiograph it is the
+    radiograph's number, a colon and the base64 of the drawing.
     """
     if not features.check("webp"):
         return {number: b64encode(thumbs.thumb_bytes(image)).decode() for number, image in images.items()}

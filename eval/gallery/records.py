@@ -1,6 +1,4 @@
-"""Records of cases and items in the form that the gallery's scripts read: pictures, key, evidence in words, every
-reply.
-"""
+"""Records of cases and items for the gallery's scripts: pictures, key, evidence in words, every reply."""
 
 from __future__ import annotations
 
@@ -27,8 +25,8 @@ def case_record(
 ) -> dict[str, Any]:
     """Return the record of a case: its source, patient, measurements and items.
 
-    ``places`` is a function that returns the drawings of an item that asks for a place. ``regions`` has, keyed by item
-    id, the SVG paths of the options that are parts of the lungs.
+    - ``places``: a function that returns the drawings of an item that asks for a place.
+    - ``regions``: the SVG paths of the options that are parts of the lungs, keyed by item id.
     """
     return {
         "source": case.source_case_id,
@@ -71,7 +69,7 @@ def _item(
 
 
 def named_regions(entry: Entry) -> tuple[str, ...]:
-    """Return the parts of the lungs that an item's options name, in their order; empty if they name none."""
+    """Return the parts of the lungs that an item's options name, in their order; () if they name none."""
     kind = KINDS.get(entry.item.kind)
     if kind is None or entry.answer is None or not issubclass(kind.evidence, PlacesEvidence):
         return ()

@@ -1,8 +1,4 @@
-"""Stressed items in the gallery: a few examples of each way of stressing an item, such as ``noise-3``.
-
-Degraded pictures are not stored, so this module degrades the radiographs of its examples again and makes thumbnails of
-them.
-"""
+"""Stressed items in the gallery: a few examples of each way of stressing an item, such as ``noise-3``."""
 
 from __future__ import annotations
 
@@ -30,8 +26,9 @@ _Answers = Mapping[str, Mapping[int, Turn]]
 
 @dataclass(frozen=True)
 class Thumbs:
-    """Reduced pictures of a benchmark and of its stressed items; ``made`` has, for each degraded picture, the original,
-    the stress cell and the case.
+    """Reduced pictures of a benchmark and of its stressed items.
+
+    ``made`` has the original, the stress cell and the case of each degraded picture.
     """
 
     benchmark: Benchmark

@@ -1,7 +1,6 @@
-"""Thin drawings over a radiograph, such as outlines, points and grids, which are stored without the radiograph.
+"""Thin drawings over a radiograph, such as outlines, points and grids, stored without the radiograph.
 
-Most pictures of a case show the same radiograph. A drawing alone takes half the bytes of a picture, and half the time
-to make.
+A drawing alone takes half the bytes of a picture, and half the time to make.
 """
 
 from __future__ import annotations
@@ -31,12 +30,10 @@ _NEAREST = [
 
 
 def thin_drawing(below: npt.NDArray[np.uint8], picture: npt.NDArray[np.uint8]) -> bytes | None:
-    """Return the drawing over ``below`` as a PNG that is transparent elsewhere; None if ``picture`` is not a thin
-    drawing.
+    """Return the drawing over ``below`` as a PNG that is transparent elsewhere; both pictures are RGB ``(H, W, 3)``.
 
-    Both pictures are RGB ``(H, W, 3)``. The result is None if their sizes differ, or if more than 15 % of the pixels
-    differ clearly. The result is also None if many pixels away from the drawing differ slightly, as after a change of
-    the radiograph itself.
+    The result is None if the sizes differ, if more than 15 % of the pixels differ clearly, or if many pixels away from
+    the drawing differ slightly.
     """
     if below.shape != picture.shape:
         return None

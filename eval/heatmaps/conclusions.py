@@ -1,9 +1,7 @@
-"""Three tables that relate localization to the size of the lesion, to the training domain, and to recognition.
+"""Three tables that relate localization to lesion size, training domain and recognition, as XBench (arXiv 2510.19599).
 
-The tables follow XBench (arXiv 2510.19599) and answer three questions. Are small and diffuse lesions localized worse?
-Do models trained on radiographs localize better? Do models that recognize a finding better also localize it better? The
-tables only describe the given models. A correlation over the few findings, or over the few models, has no interval.
-Instead, the tables give its range when each finding or model in turn is left out.
+The tables only describe the given models. A correlation over findings or over models has no interval, but its range
+when each of them in turn is left out.
 """
 
 from __future__ import annotations
@@ -41,9 +39,9 @@ Floats = npt.NDArray[np.float64]
 
 
 def with_thirds(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows with the column ``size``: the third to which a lesion belongs among the lesions of its finding.
+    """Return the rows with the column ``size``: the lesion's third by size among the lesions of its finding.
 
-    Lesions are sorted by their share of the picture. A finding with fewer than three lesions has no thirds.
+    It is null for a finding with fewer than three lesions.
     """
     lesions = rows.select("finding", "case_id", "lesion_share").unique(maintain_order=True)
     rank = pl.col("lesion_share").rank("ordinal").over("finding") - 1
@@ -59,8 +57,8 @@ def with_thirds(rows: pl.DataFrame) -> pl.DataFrame:
 def sizes(rows: pl.DataFrame) -> pl.DataFrame:
     """Return each model's localization of small, medium and large lesions, and the difference (small minus large).
 
-    Small, medium and large are the thirds of each finding's lesions by size. A value is the unweighted mean over
-    findings. ``rows`` has the columns of grading and the column ``size``.
+    A value is the unweighted mean over findings. ``rows`` has the columns of grading and ``size``
+    (:func:`with_thirds`).
     """
     kept, _ = with_clusters(rows)
     patients = kept["cluster"].n_unique()
@@ -78,18 +76,15 @@ def sizes(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _mean_of_findings(rows: pl.DataFrame, metric: str, patients: int) -> Score:
-    """Return the unweighted mean over findings of a metric.
-
-    ``rows`` are the rows of one third of lesion size, in which a finding often has fewer than ten patients. The
-    influences on a finding's mean are therefore scaled so that the sum of their squares is the unbiased variance of
-    this mean.
-    """
+    """Return the unweighted mean over findings of a metric."""
     scores = []
     for _, part in rows.group_by("finding", maintain_order=True):
         part = part.drop_nulls(metric)
         values, cluster = part[metric].to_numpy(), part["cluster"].to_numpy().astype(np.int64)
         score = influence.ratio(values, np.ones(len(values)), cluster, patients)
         own = len(np.unique(cluster))
+        # In a third of lesion size, a finding often has fewer than ten patients. After scaling, the sum of squares of
+        # the influences is the unbiased variance of the finding's mean.
         scores.append(score._replace(influence=score.influence * np.sqrt(own / max(1, own - 1))))
     return influence.mean(scores, patients)
 
@@ -102,8 +97,9 @@ def _columns(values: Mapping[str, influence.Estimate]) -> dict[str, float | None
 def domains(table: pl.DataFrame, known: pl.DataFrame, domain: Mapping[str, str | None]) -> pl.DataFrame:
     """Return, for each training domain, the mean, the lowest and the highest score of its models.
 
-    The scores are the models' means over findings, of localization (in ``table``) and of recognition (in ``known``).
-    Models of unknown domain are left out. The result describes the given models; no test is made.
+    - ``table``: localization, the models' means over findings.
+    - ``known``: recognition, the models' means over findings.
+    - ``domain``: each model's domain; models of unknown domain (None) are left out.
     """
     macro = table.filter(pl.col("finding") == recognition.MACRO).select("model", *GROUNDING)
     auc = known.filter(pl.col("finding") == recognition.MACRO).select("model", "recognition_auc")
@@ -121,14 +117,11 @@ def domains(table: pl.DataFrame, known: pl.DataFrame, domain: Mapping[str, str |
 
 
 def correlations(rows: pl.DataFrame, table: pl.DataFrame, scores: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
-    """Return the correlations of localization (``pointing``) with recognition and with the size and number of lesion
-    areas, in three scopes.
+    """Return the correlations of localization (``pointing``) with recognition, lesion size and number of areas.
 
-    - Over findings, for each model: pointing with recognition, with lesion size, and with the number of areas.
-    - Over models: pointing with recognition.
-    - Over cases within findings, for each model: pointing with recognition, first as it is, then adjusted for the
-      logarithm of lesion size. Here, the recognition of a case is the share of the cases without the finding that have
-      a lower score; an equal score counts as half.
+    - Over findings, for each model: with recognition, lesion size and number of areas.
+    - Over models: with recognition.
+    - Over cases within findings, for each model: with recognition, as it is and for equal lesion size.
     """
     made: list[dict[str, Any]] = []
     size = rows.group_by("finding").agg(pl.col("lesion_share").median(), pl.col("components").mean())
@@ -141,6 +134,8 @@ def correlations(rows: pl.DataFrame, table: pl.DataFrame, scores: pl.DataFrame, 
     macro = table.filter(pl.col("finding") == recognition.MACRO).select("model", "pointing")
     auc = known.filter(pl.col("finding") == recognition.MACRO).select("model", "recognition_auc")
     made.append(_over_points("models", None, "recognition_auc", macro.join(auc, on="model", how="inner")))
+    # A case's recognition is the share of the cases without the finding that have a lower score; an equal score counts
+    # as half.
     placed = _placed(rows, scores)
     for (model,), own in placed.group_by("model", maintain_order=True):
         made += _within_findings(str(model), own)
@@ -159,8 +154,7 @@ def _over_points(scope: str, model: str | None, first: str, points: pl.DataFrame
 
 
 def pearson(pairs: Floats) -> float:
-    """Return Pearson's correlation of pairs ``(N, 2)``; NaN if there are fewer than three pairs or a column is
-    constant.
+    """Return Pearson's correlation of pairs ``(N, 2)``; NaN for fewer than three pairs or a constant column.
 
     >>> round(pearson(np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 5.0]])), 6)
     1.0

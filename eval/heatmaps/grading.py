@@ -1,4 +1,4 @@
-"""Grading of localization maps and readers' marks; the result has a row for each present finding of each radiograph."""
+"""Grading of localization maps and readers' marks: a row for each present finding of each radiograph."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Thresholds:
     by_finding: Mapping[str, float]
 
     def of(self, finding: str) -> float:
-        """Return the finding's threshold; raise ``InputError`` if the file has no threshold for the finding."""
+        """Return the finding's threshold; raise ``InputError`` if the file has none."""
         if finding not in self.by_finding:
             raise InputError(
                 f"{self.path}: has no threshold for {finding}, which has maps to grade; add a row for this finding."
@@ -68,17 +68,16 @@ class Thresholds:
 
 
 class Graded(NamedTuple):
-    """Grades of one model: rows with the columns :data:`COLUMNS`, and the names of map files that match no target."""
+    """Grades of one model: rows with the columns :data:`COLUMNS`, and the names of map files without a target."""
 
     rows: pl.DataFrame
     unused: tuple[str, ...]
 
 
 def read_thresholds(path: Path) -> Thresholds:
-    """Read thresholds from a CSV with the columns ``finding`` (or ``task``, as in CheXlocalize) and ``threshold``.
+    """Read thresholds (0 to 1) from a CSV with the columns ``finding`` (or ``task``) and ``threshold``.
 
-    Raise ``InputError`` that lists the first lines with an unknown finding, a second threshold of one finding, or a
-    value that is not from 0 to 1.
+    Raise ``InputError`` that lists the first wrong lines.
     """
     table = Table(path, ["threshold"])
     column = next((name for name in ("finding", "task") if name in table.columns), None)
@@ -115,7 +114,7 @@ def read_thresholds(path: Path) -> Thresholds:
 def grade_maps(
     model: str, folder: Path, truth: Truth, thresholds: Thresholds | None, advance: Advance = lambda: None
 ) -> Graded:
-    """Return the grades of the map files that ``model`` made, which are in ``folder``.
+    """Return the grades of the map files of ``model`` in ``folder``.
 
     A target (a present finding of one radiograph) without a map file is ``missing`` and has no metrics.
     """
@@ -129,11 +128,12 @@ def grade_folders(
     advance: Advance = lambda: None,
     workers: int = 1,
 ) -> dict[str, Graded]:
-    """Return the grades of the map files of several models, keyed by model; each model has a folder of maps.
+    """Return the grades of the maps of several models, keyed by model; each model has a folder of maps.
 
-    A model's grades equal those of :func:`grade_maps`. The mask of a target is decoded once for all models. ``workers``
-    is the number of processes, this one included; with fewer than :data:`MANY_MAPS` maps, threads of this process grade
-    them. ``advance`` is called after each target. Raise ``InputError`` that lists the first wrong map files.
+    - ``workers``: the number of processes, this one included. Fewer than :data:`MANY_MAPS` maps are graded by threads.
+    - ``advance``: called after each target.
+
+    Raise ``InputError`` that lists the first wrong map files.
     """
     wrong = WrongParts(None, "map files")
     placed = {model: _place_files(folder, truth, wrong) for model, folder in folders.items()}
@@ -157,7 +157,7 @@ def grade_folders(
 def _place_files(folder: Path, truth: Truth, wrong: WrongParts) -> tuple[dict[Target, Path], tuple[str, ...]]:
     """Return the map file of each target, and the names of files that belong to no case.
 
-    The map of an absent finding belongs to a case, but to no target. The errors of files are added to ``wrong``.
+    The errors of files are added to ``wrong``.
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: is not a folder; give a folder of maps ({', '.join(READERS)}).")
@@ -229,11 +229,9 @@ def _read_map(path: Path) -> tuple[str, Map]:
 
 
 def grade_outlines(model: str, path: Path, truth: Truth, advance: Advance = lambda: None) -> Graded:
-    """Return the grades of a reader's outlines by every metric; the file has CheXlocalize's layout (run lengths or
-    polygons).
+    """Return the grades of a reader's outlines in CheXlocalize's layout (run lengths or polygons).
 
-    ``model`` names the reader in tables. An outline counts as a map of 0 and 1, so thresholds have no effect. A finding
-    without an outline is a miss.
+    ``model`` names the reader in tables. An outline counts as a map of 0 and 1; a finding without an outline is a miss.
     """
     read = chexlocalize.read_outlines(path)
     marks = ((key, finding, rle) for key, outlines in read.items() for finding, rle in outlines.items())
@@ -268,9 +266,8 @@ def _same_size(outline: Mask, mask: Mask, where: str) -> Mask:
 def grade_points(model: str, path: Path, truth: Truth, advance: Advance = lambda: None) -> Graded:
     """Return the grades of a reader's points (CheXlocalize's ``hb_salient_pt``), by pointing game and grid cell only.
 
-    The file maps each radiograph (``patientX_studyY_viewZ_side``) to its findings, and each finding to a list of ``[x,
-    y]`` in pixels of the radiograph. ``model`` names the reader in tables. As in CheXlocalize, a finding with several
-    points is a hit if one of its points is a hit, and a finding without a point is a miss.
+    The file has a list of ``[x, y]`` in pixels for each radiograph (``patientX_studyY_viewZ_side``) and finding. A
+    finding is a hit if one of its points is a hit; without a point it is a miss. ``model`` names the reader in tables.
     """
     wrong = WrongParts(path, "points")
     pointed, unused = _place_marks(path, _read_points(path, wrong), truth, wrong)
@@ -337,8 +334,7 @@ def _best(values: Iterable[float | None]) -> float | None:
 def _place_marks(
     path: Path, marks: Iterable[tuple[str, str, Mark]], truth: Truth, wrong: WrongParts
 ) -> tuple[dict[Target, Mark], tuple[str, ...]]:
-    """Return a reader's marks, keyed by target, and the names (radiograph/finding) of the marks that belong to no
-    target.
+    """Return a reader's marks, keyed by target, and the names (radiograph/finding) of marks without a target.
 
     The errors of marks that fit several targets are added to ``wrong``.
     """
@@ -381,9 +377,9 @@ def _row(model: str, target: Target, about_lesion: Lesion, state: str, values: m
 
 
 def predictions(rows: pl.DataFrame) -> list[Record]:
-    """Return the cells that maps and readers' marks choose as answers to grid items, in records for ``chexqa grade``.
+    """Return the cells of the grid that maps and readers' marks choose, as answers in records for ``chexqa grade``.
 
-    The answer of a map is the cell of its maximum; a missing map gives no answer.
+    A map chooses the cell of its maximum; a missing map gives no answer.
     """
     asked = rows.filter(pl.col("item_id").is_not_null() & (pl.col("state") != "missing"))
     return [

@@ -1,9 +1,7 @@
-"""Scores of clustered samples, with 95 % intervals made from each patient's influence on the score.
+"""Scores of patients, with 95 % intervals made from each patient's influence on the score.
 
-The influence on a score is a vector with one number for each patient: how fast the score changes if the patient's
-weight grows. Intervals use Student's quantile for the number of patients. The interval of a score is symmetric on the
-logit scale, and the interval of a difference is symmetric around the difference. With fewer than :data:`LEAST` patients
-there is no interval.
+An influence is how fast the score changes if the patient's weight grows. With fewer than :data:`LEAST` patients there
+is no interval.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ class Estimate(NamedTuple):
 
 
 def ratio(part: Floats, whole: Floats, cluster: Ints, patients: int) -> Score:
-    """Return a ratio, such as a share: the sum of ``part`` ``(N,)``, divided by the sum of ``whole`` ``(N,)``.
+    """Return ``sum(part) / sum(whole)`` of two arrays ``(N,)``.
 
     ``cluster`` is the index of each row's patient, and ``patients`` the number of patients.
     """
@@ -55,12 +53,11 @@ def _summed(cluster: Ints, parts: Floats, patients: int) -> Floats:
 def area(score: Floats, present: npt.NDArray[np.bool_], cluster: Ints, patients: int) -> Score:
     """Return the area under the ROC curve of scores ``(N,)``; a tie counts as half.
 
-    ``cluster`` and ``patients`` are as in :func:`ratio`. The score's influences (of each patient on the area) are
-    computed from the :func:`placements` of the cases (Obuchowski, "Nonparametric Analysis of Clustered ROC Curve Data",
-    Biometrics 1997).
+    ``cluster`` and ``patients`` are as in :func:`ratio`.
     """
     if not present.any() or present.all():
         return Score(np.nan, np.zeros(patients))
+    # Obuchowski, "Nonparametric Analysis of Clustered ROC Curve Data", Biometrics 1997.
     upper, lower = placements(score[present], score[~present]), 1 - placements(score[~present], score[present])
     value = float(upper.mean())
     influence = _summed(cluster[present], (upper - value) / len(upper), patients)
@@ -80,10 +77,7 @@ def placements(scores: Floats, others: Floats) -> Floats:
 
 
 def mean(scores: list[Score], patients: int) -> Score:
-    """Return the unweighted mean of scores; NaN if a score is NaN or if the list is empty.
-
-    ``patients`` is the number of patients.
-    """
+    """Return the unweighted mean of scores; NaN if a score is NaN or the list is empty."""
     if not scores:
         return Score(np.nan, np.zeros(patients))
     influence: Floats = np.mean([score.influence for score in scores], axis=0)

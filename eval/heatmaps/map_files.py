@@ -40,8 +40,8 @@ _HEADERS = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_
 def read_map(path: Path) -> Map:
     """Read one map file as float64 ``(H, W)``; further axes of length 1 are dropped.
 
-    Raise ``InputError`` for a damaged file, a link that leads out of the map's folder, more than one array, several
-    channels, or values that are not numbers.
+    Raise ``InputError`` for a damaged file, a link out of the map's folder, several arrays or channels, or values that
+    are not numbers.
     """
     data = read_whole(path, tensors.MAX_BYTES, path.parent)
     array = READERS[path.suffix.lower()](data, str(path))
@@ -61,9 +61,7 @@ def read_map(path: Path) -> Map:
 
 
 def map_name(case_id: str, finding: str) -> str:
-    """Return the name of the file that holds the map of a case.
-
-    The finding at the end of the case id is left out, and the rest is percent-encoded.
+    """Return the name of a map's file: the case id without its finding, percent-encoded, and the finding.
 
     >>> map_name("patient1/view1/effusion", "effusion")
     'patient1%2Fview1_effusion.npz'
@@ -72,7 +70,7 @@ def map_name(case_id: str, finding: str) -> str:
 
 
 def file_stem(case_id: str, finding: str) -> str:
-    """Return the beginning of a map's file name: the case id, percent-encoded and without the finding at its end."""
+    """Return the beginning of a map's file name: the case id without its finding, percent-encoded."""
     return quote(case_id.removesuffix(f"/{finding}"), safe=" ,()=+@")
 
 

@@ -1,19 +1,15 @@
-"""Metrics that compare a localization map, or a reader's marks, with a mask. A metric is at least 0, or ``None`` if it
-is undefined.
+"""Metrics that compare a localization map, or a reader's marks, with a mask.
 
-Conventions:
+A metric is at least 0, or ``None`` if it is undefined.
 
-* a map is resized to the mask bilinearly (corners not aligned), as CheXlocalize does, and scaled to 0 … 1;
-* if several pixels have the maximum (within a millionth of the map's range), the pointing game and the grid cell are
-  scored by the share of these pixels that are hits, which is the expected score of a pixel drawn at random from them;
-* for the overlap at many thresholds (the sweep) and at Otsu's threshold, values are rounded down to steps of 1/65280 of
-  the map's range;
-* AUC compares each pixel inside the mask with each pixel outside, by the same steps. Two pixels in one step count as
-  tied, except in the steps with the most such pairs: there the exact values are compared. At most 1 in 10,000 of all
-  pairs then counts as tied although the values differ, so the error of AUC is at most 0.00005;
-* a constant map has its maximum everywhere; it has no segmentation (IoU and Dice 0), AUC 0.5 and CNR 0;
-* a map with a value that is not finite counts as a constant map;
-* a mask of the whole picture has no outside, so AUC and CNR are ``None``; an empty mask is not graded.
+- A map is resized to the mask bilinearly and scaled to 0 … 1.
+- If several pixels have the maximum, the pointing game and the cell of the grid are scored by the share of hits among
+  them.
+- Overlap at Otsu's threshold and in the sweep over thresholds uses steps of 1/65280 of the map's range.
+- AUC is exact within 0.00005.
+- A constant map has its maximum everywhere, IoU and Dice 0, AUC 0.5 and CNR 0. A map with a value that is not finite
+  counts as constant.
+- A mask of the whole picture has neither AUC nor CNR. An empty mask is not graded.
 """
 
 from __future__ import annotations
@@ -36,7 +32,7 @@ Values = dict[str, float | None]
 
 # The tolerance of the pointing game in pixels of a picture whose longer side is 1024.
 TOLERANCE, TOLERANCE_SIDE = 15, 1024
-_TIE = 1e-6
+_TIE = 1e-6  # values nearer to the maximum than this count as the maximum
 # Number of steps of a map's range: 256 for each of Otsu's 255 levels. Each threshold of the sweep is a whole step.
 STEPS = 255 * 256
 # Largest share of pairs (a pixel inside, a pixel outside) that may count as tied because both lie in one step.
@@ -62,11 +58,11 @@ CELL = "cell"
 
 
 class Levels(NamedTuple):
-    """Values of a map as whole numbers (steps) from 0 to :data:`STEPS`, with the number of pixels at each step.
+    """Values of a map as whole numbers (steps) from 0 to :data:`STEPS`.
 
     - ``steps``: the step of each pixel, uint16 ``(H, W)``.
-    - ``whole``: the number of pixels of the complete map at each step, from step 0 on.
-    - ``inside``: the number of pixels inside the mask at each step, from step 0 on.
+    - ``whole``: the number of pixels at each step.
+    - ``inside``: the number of pixels inside the mask at each step.
     """
 
     steps: npt.NDArray[np.uint16]
@@ -77,8 +73,7 @@ class Levels(NamedTuple):
 def levels(values: Floats, covered: Places) -> Levels:
     """Return a map's values (0 to 1) as whole numbers from 0 to :data:`STEPS`, and how many pixels have each number.
 
-    Values are rounded down, but a value above 0 becomes at least 1. ``covered`` has the flat indices of the pixels in
-    the mask.
+    ``covered`` has the flat indices of the pixels in the mask.
 
     >>> found = levels(np.float32([[0, 1e-9, 0.5, 1]]), np.array([2, 3]))
     >>> found.steps.tolist(), int(found.whole[0]), int(found.inside[0])
@@ -96,10 +91,7 @@ def levels(values: Floats, covered: Places) -> Levels:
 
 @same_everywhere()
 def fit(values: npt.NDArray[np.float64], shape: tuple[int, int]) -> Floats:
-    """Return a map ``(h, w)`` of finite numbers resized to ``shape`` ``(H, W)`` and scaled to 0 … 1.
-
-    A constant map becomes 0 everywhere.
-    """
+    """Return a map ``(h, w)`` of finite numbers resized to ``shape`` ``(H, W)`` and scaled to 0 … 1 (constant: 0)."""
     values = values / max(np.abs(values).max(), np.finfo(np.float64).tiny)  # the range itself may overflow
     _scale(values)
     resized = np.asarray(cv2.resize(values.astype(np.float32), shape[::-1], interpolation=cv2.INTER_LINEAR), np.float32)
@@ -118,10 +110,11 @@ def _scale(values: npt.NDArray[Any]) -> None:
 def grade_map(
     values: Floats, mask: Mask, hits: Sequence[int], threshold: float | None, covered: Places | None = None
 ) -> Values:
-    """Return every metric of a map against a mask of the same shape.
+    """Return every metric of a map against a mask of the same shape; the map comes from :func:`fit`.
 
-    The map comes from :func:`fit`. ``hits`` has the numbers (1 to 64) of the grid cells that count as hits. ``covered``
-    has the flat indices of the mask's pixels, if they are known.
+    - ``hits``: the numbers (1 to 64) of the cells of the grid that count as hits.
+    - ``threshold``: a given threshold for IoU and Dice, or None.
+    - ``covered``: the flat indices of the mask's pixels, if they are known.
     """
     rows, columns = np.divmod(np.flatnonzero(values >= values.max() - _TIE), values.shape[1])
     covered = np.flatnonzero(mask) if covered is None else covered
@@ -155,18 +148,15 @@ def _overlap(end: str, marked: int, both: int, area: int) -> Values:
 def grade_places(
     rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], mask: Mask, hits: Sequence[int]
 ) -> Values:
-    """Return the share of marked pixels that are hits, keyed by metric; under ``cell``, the grid cell with the most
-    marked pixels.
+    """Return the share of marked pixels that are hits, keyed by metric, and the cell of the grid with most of them.
 
-    ``rows`` and ``columns`` are the positions of the marked pixels: a map's maximum, or a reader's points. ``hits``
-    has the numbers of the grid cells that are hits. The metrics count different pixels as hits:
+    ``rows`` and ``columns`` are the positions of the marked pixels: a map's maximum, or a reader's points. ``hits`` has
+    the numbers of the cells that are hits. The metrics count as hits:
 
     - ``pointing``: pixels inside the mask.
-    - ``pointing_15px``: pixels inside the mask or near it, which is at most 15 px away in a picture whose longer side
-      is 1024 px, and in proportion in others.
+    - ``pointing_15px``: pixels inside the mask or at most 15 px away, if the picture's longer side is 1024 px.
     - ``grid_hit``: pixels in one of the cells ``hits``.
-    - ``grid_hit_attainable``: as ``grid_hit``, but ``None`` if ``hits`` is empty. So a mean of this metric counts only
-      pictures on which a hit is possible.
+    - ``grid_hit_attainable``: as ``grid_hit``; ``None`` if ``hits`` is empty.
 
     Sources: the pointing game of Zhang et al., "Top-down Neural Attention by Excitation Backprop", ECCV 2016; the grid
     task of Beyond Diagnosis, arXiv 2509.18015.
@@ -202,8 +192,7 @@ def _is_near(rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], ma
 def otsu(whole: Counts) -> int:
     """Return Otsu's threshold on 256 grey levels; pixels of a higher level are marked, as in CheXlocalize.
 
-    ``whole`` has the number of pixels in each step of :func:`levels`. Every 256 such steps make one grey level.
-    The threshold equals OpenCV's, and is 0 for a map with a single grey level.
+    ``whole`` has the number of pixels in each step of :func:`levels`; 256 steps make one grey level.
     """
     pixels = np.append(whole[:-1].reshape(255, 256).sum(axis=1), whole[-1])
     below, above = np.cumsum(pixels), pixels.sum() - np.cumsum(pixels)
@@ -216,19 +205,15 @@ def otsu(whole: Counts) -> int:
 
 
 def segment(values: Floats, threshold: float) -> Mask:
-    """Return the pixels of the map above a threshold between 0 and 1, as in CheXlocalize's segmentation by tuned
-    thresholds.
-    """
+    """Return the mask of the pixels above a threshold between 0 and 1, as in CheXlocalize."""
     return np.asarray(values > threshold)
 
 
 def pixel_auc(values: Floats, mask: Mask, counted: Levels | None = None) -> float | None:
     """Return the area under the ROC curve of a map's values: pixels inside the mask against pixels outside.
 
-    The area is the probability that a pixel inside has a larger value than a pixel outside; a tie counts as half. Some
-    pairs of nearly equal values are taken as tied to save time, so the area can be wrong by up to half of
-    :data:`UNRESOLVED`. Return ``None`` if all pixels are inside, or all outside. ``counted`` has the :func:`levels` of
-    ``values``, if they are known.
+    The area is exact within half of :data:`UNRESOLVED`; it is ``None`` if all pixels are inside, or all outside.
+    ``counted`` has the :func:`levels` of ``values``, if they are known.
 
     >>> pixel_auc(np.array([0.9, 0.4, 0.4, 0.1]), np.array([True, True, False, False]))
     0.875
@@ -284,12 +269,12 @@ def _doubled_wins(inside: Floats, outside: Floats) -> int:
 
 @same_everywhere()
 def contrast_to_noise(values: Floats, mask: Mask, covered: Places | None = None) -> float | None:
-    """Return ``|mean inside - mean outside| / sqrt(variance inside + variance outside)`` of a map, as in BioViL.
+    """Return the contrast-to-noise ratio of a map, as in BioViL; it is the same for a dark and a bright inside.
 
-    ``covered`` has the flat indices of the mask's pixels, if they are known. Return ``None`` for a map that has one
-    value everywhere inside and another value everywhere outside, and for a mask of all pixels or of none. The result
-    does not depend on which side is brighter. Source: Boecking et al., "Making the Most of Text Semantics to Improve
-    Biomedical Vision-Language Processing", ECCV 2022.
+    It is ``|mean inside - mean outside| / sqrt(variance inside + variance outside)``. It is ``None`` for a map with one
+    value inside and another outside, and for a mask of all pixels or of none. ``covered`` has the flat indices of the
+    mask's pixels, if they are known. Source: Boecking et al., "Making the Most of Text Semantics to Improve Biomedical
+    Vision-Language Processing", ECCV 2022.
     """
     inside = values.ravel()[np.flatnonzero(mask) if covered is None else covered].astype(np.float64)
     others = values.size - inside.size
@@ -311,8 +296,7 @@ def contrast_to_noise(values: Floats, mask: Mask, covered: Places | None = None)
 def nothing_marked(hits: Sequence[int]) -> Values:
     """Return the metrics of a reader who marked nothing for a finding: 0.5 for AUC, and 0 for other metrics.
 
-    ``hits`` has the numbers of the grid cells that are hits. If ``hits`` is empty, ``grid_hit_attainable`` is ``None``
-    instead of 0, because this metric counts only pictures on which a hit is possible.
+    ``hits`` has the numbers of the cells that are hits. If it is empty, ``grid_hit_attainable`` is ``None``.
     """
     missed: Values = dict.fromkeys((*METRICS, *SWEPT["iou"], *SWEPT["dice"]), 0.0)
     return {**missed, "auc": 0.5, "grid_hit_attainable": 0.0 if len(hits) else None}

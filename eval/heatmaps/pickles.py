@@ -1,9 +1,4 @@
-"""Reader of pickles that runs no code from the file; it calls only functions that the caller allows.
-
-A pickle is a program, and Python's own reader runs it. This reader lists the program's operations with
-``pickletools.genops``, which runs none of them, and then carries out only two sorts of operations: those that make
-plain containers, numbers and text, and calls of allowed names. Any other operation or name is an error.
-"""
+"""Reader of pickles that runs no code from the file; it calls only functions that the caller allows."""
 
 from __future__ import annotations
 
@@ -37,19 +32,19 @@ def play(
 ) -> Any:
     """Return the value of the next pickle in ``stream``; afterwards the stream is at the end of that pickle.
 
-    ``names`` has the allowed names and their functions. ``find`` returns the object for a persistent id. ``fill`` sets
-    the state of an object (the operation BUILD). Raise :class:`BadPickleError` for a pickle with refused
-    contents, and one of Python's usual errors for a damaged pickle.
+    - ``names``: the allowed names and their functions.
+    - ``find``: a function that returns the object for a persistent id.
+    - ``fill``: a function that sets the state of an object (the operation BUILD).
+
+    Raise :class:`BadPickleError` for refused contents, and one of Python's usual errors for a damaged pickle.
     """
     return _Machine(stream, names, find or _refuse_id, fill or _refuse_state).run()
 
 
 def short(value: Any) -> str:
-    """Return a text cut to one line; for any other object, return only its type.
-
-    Other objects are not printed, because printing an object from a hostile file might never end.
-    """
+    """Return a text cut to one line; for any other object its type."""
     text = value if isinstance(value, str) else f"a {type(value).__name__}"
+    # Other objects are not printed: printing an object from a hostile file might never end.
     return text if len(text) <= 60 else text[:59] + "…"
 
 

@@ -1,7 +1,7 @@
 """Recognition: how well a map maker's scores separate radiographs with a finding from those without it.
 
-The scores are in ``scores.csv`` beside the maps. F1, accuracy and balanced accuracy need a threshold. The patients are
-divided into :data:`FOLDS` parts. Each part is judged at the threshold with the best F1 in the other parts.
+The scores are in ``scores.csv`` beside the maps. F1, accuracy and balanced accuracy use a threshold with the best F1 on
+other patients.
 """
 
 from __future__ import annotations
@@ -36,11 +36,9 @@ Bools = npt.NDArray[np.bool_]
 
 
 def read_scores(model: str, folder: Path, truth: Truth) -> pl.DataFrame | None:
-    """Return a model's scores of the cases of ``truth``, with the columns :data:`COLUMNS`; None if there is no
-    ``scores.csv``.
+    """Return a model's scores of the cases of ``truth``, with the columns :data:`COLUMNS`; None without ``scores.csv``.
 
-    Cases without a score are left out. Raise ``InputError`` that lists the first lines with a score that is not a
-    number, or with a case given twice.
+    Raise ``InputError`` that lists the first lines with a score that is not a number, or with a case given twice.
     """
     path = folder / SCORES
     if not path.exists():
@@ -74,10 +72,7 @@ def read_scores(model: str, folder: Path, truth: Truth) -> pl.DataFrame | None:
 
 
 def fold_of(cluster: str) -> int:
-    """Return the number, from 0, of the fold to which a patient belongs.
-
-    The number depends only on the patient's name.
-    """
+    """Return the number, from 0, of the part of the patients to which a patient belongs, by the name alone."""
     return digest("fold of a patient", cluster)[0] % FOLDS
 
 
@@ -85,8 +80,7 @@ def summarise(scores: pl.DataFrame) -> pl.DataFrame:
     """Return a table with the recognition of each finding by each model, and the mean over findings.
 
     Columns: ``model``, ``finding``, ``present_cases``, ``absent_cases``, and each of :data:`MEASURES` with its interval
-    (``_low``, ``_high``). A finding has values only if it is present in some of its cases and absent in others. A
-    measure that needs a threshold has no value if no threshold can be chosen on other patients (see :func:`judged`).
+    (``_low``, ``_high``). A value is null if the finding is present in all cases or in none.
     """
     kept = clustered(scores)
     patients = kept["cluster"].n_unique()
@@ -138,11 +132,10 @@ def _measures(part: pl.DataFrame, patients: int) -> dict[str, Score]:
 
 
 def judged(score: Floats, present: Bools, fold: npt.NDArray[np.integer]) -> Bools | None:
-    """Return, for each case, True if its score reaches the threshold that was chosen on other patients.
+    """Return True for each case with a score that reaches the threshold chosen on other patients.
 
-    ``fold`` has the number of the fold that each case is in. The threshold for a fold is chosen on the cases of the
-    other folds. Return None if the finding is present in all of these cases or in none, so that no threshold can be
-    chosen.
+    ``fold`` has the number of each case's part of the patients. The result is None if no threshold can be chosen: the
+    finding is present in all cases of the other parts, or in none.
     """
     said = np.zeros(len(score), np.bool_)
     for one in np.unique(fold):
@@ -154,9 +147,7 @@ def judged(score: Floats, present: Bools, fold: npt.NDArray[np.integer]) -> Bool
 
 
 def best_threshold(score: Floats, present: Bools) -> float:
-    """Return the threshold with the best F1; scores at or above the threshold count as present.
-
-    Among equally good thresholds the highest is returned.
+    """Return the highest threshold with the best F1; scores at or above it count as present.
 
     >>> best_threshold(np.array([0.1, 0.4, 0.6, 0.9]), np.array([False, False, True, True]))
     0.6

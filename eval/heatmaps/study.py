@@ -1,14 +1,6 @@
 """Study of several map makers: where their maps point, and how well their scores recognize findings.
 
-The page ``maps.html`` has a section for each of these tables, which are also CSV files beside the page:
-
-- the mean scores of each model's maps
-- how well small, medium and large lesions are localized
-- how well the models of each training domain localize
-- the correlations of recognition, lesion size and number of areas with localization
-- how well each model recognizes findings
-
-A threshold for the values of maps or for the scores is chosen on one group of patients and applied to other patients.
+The page ``maps.html`` has a section for each table; the tables are also CSV files beside it.
 """
 
 from __future__ import annotations
@@ -131,10 +123,10 @@ class Study(NamedTuple):
 
 
 def prepared(graded: Mapping[str, Graded], folders: Mapping[str, Path]) -> tuple[dict[str, Graded], pl.DataFrame]:
-    """Return two results: the grades with the models' domains and tuned values, and the sweep over thresholds.
+    """Return the grades with the models' domains and tuned values, and the sweep over thresholds.
 
-    The domain is read from ``maker.json`` in the model's folder of maps; it is null if there is no such file.
-    Tuned values and the sweep are those of :func:`chexqa.eval.heatmaps.tuned.with_tuned`.
+    The domain is read from ``maker.json`` in the model's folder; it is null without this file. See
+    :func:`chexqa.eval.heatmaps.tuned.with_tuned` for the sweep.
     """
     made, sweeps = {}, []
     for name, one in graded.items():

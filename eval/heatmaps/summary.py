@@ -1,9 +1,4 @@
-"""Summary of graded maps: means with intervals, as a table, as files and on the terminal.
-
-The value of a finding is the mean over its radiographs. The last row of a model is the unweighted mean over findings.
-Intervals are computed as in ``chexqa.eval.scoring.intervals``. A model with missing maps has values only if means over
-its existing maps are allowed.
-"""
+"""Summary of graded maps: means with intervals, as a table, as files and on the terminal."""
 
 from __future__ import annotations
 
@@ -48,8 +43,9 @@ _UNBOUNDED = "cnr"
 def summarise(rows: pl.DataFrame, allow_partial: bool = False) -> pl.DataFrame:
     """Return a table with the mean of each metric: for each model, a row for each finding and one for their mean.
 
-    Columns: ``targets``, ``missing``, and each metric with its interval (``_low``, ``_high``). A metric that is
-    undefined for every radiograph is null. ``rows`` has the columns of ``chexqa.eval.heatmaps.grading``.
+    Columns: ``targets``, ``missing``, and each metric with its interval (``_low``, ``_high``); null if undefined for
+    every radiograph. A model with missing maps has values only with ``allow_partial``. ``rows`` has the columns of
+    ``chexqa.eval.heatmaps.grading``.
     """
     kept, unit = with_clusters(rows)
     sample = intervals.Sample(unit, int(kept[intervals.CLUSTER].n_unique()))
@@ -93,11 +89,11 @@ def write(
 ) -> list[Path]:
     """Write the results of graded maps into ``folder`` and return the paths of the files.
 
-    - ``heatmaps.parquet``: the rows of ``graded``, one for each model and each finding of a radiograph.
+    - ``heatmaps.parquet``: the rows of ``graded``.
     - ``heatmaps.csv``: the means in ``table``.
-    - ``heatmaps.json``: these means, and the masks, maps and thresholds that they were computed from.
-    - ``predictions.jsonl``: the maps' answers to grid items, for ``chexqa report``; only if ``truth`` comes from a
-      benchmark with grid items.
+    - ``heatmaps.json``: these means, and the masks, maps and thresholds behind them.
+    - ``predictions.jsonl``: the maps' answers to grid items, for ``chexqa report``; only for a benchmark with grid
+      items.
     """
     notice = PHANTOM_NOTICE if truth.is_phantom else None
     index: Record = {
@@ -143,9 +139,7 @@ def _states(rows: pl.DataFrame) -> dict[str, int]:
 
 
 def show(table: pl.DataFrame, truth: Truth, graded: Mapping[str, Graded], out: Console) -> None:
-    """Print the mean over findings with its interval, the values of each finding, and notes on maps that were not
-    graded.
-    """
+    """Print the mean over findings, the values of each finding, and notes on maps that were not graded."""
     what = plural(len(truth.targets), "finding of a radiograph", "findings of radiographs")
     out.print(Text(f"Maps against the masks of {truth.label}: {what}", style="bold"))
     shown = [metric for metric in HEADS if table[metric].is_not_null().any()]

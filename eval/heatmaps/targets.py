@@ -1,5 +1,6 @@
-"""Targets against which maps are graded: the mask of each present finding, from a benchmark, a manifest or
-CheXlocalize.
+"""Targets against which maps are graded: the masks of present findings.
+
+They come from a benchmark, a manifest or CheXlocalize.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ class Target:
     """One present finding of one radiograph.
 
     - ``names``: the names of the case that can precede the finding's name in a map's file name.
-    - ``read``: a function that returns the mask, bool ``(H, W)``, which is not empty. It can be pickled for workers.
-    - ``hits``: the numbers of the grid cells that are hits by the benchmark's key; if None, a cell is a hit if the mask
-      covers at least half of it.
+    - ``read``: a function that returns the mask, bool ``(H, W)``, not empty. It can be pickled.
+    - ``hits``: the numbers of the cells of the grid that are hits by the benchmark's key; None: the cells of which the
+      mask covers at least half.
     - ``picture``: a name that identifies the radiograph.
     - ``source_size``: ``(H, W)`` of the radiograph, if the mask has another size.
     """
@@ -71,10 +72,11 @@ class Target:
 
 @dataclass(frozen=True)
 class Truth:
-    """All targets of a grading. ``label`` names their source in tables.
+    """All targets of a grading.
 
-    ``is_phantom`` is True if the radiographs are phantoms. ``absent`` has the targets of cases whose finding is known
-    to be absent; ``read`` of these targets must not be called, since there is no mask.
+    - ``label``: the name of their source in tables.
+    - ``is_phantom``: True if the radiographs are phantoms.
+    - ``absent``: the targets of cases with an absent finding; their ``read`` must not be called.
     """
 
     label: str
@@ -84,7 +86,7 @@ class Truth:
 
 
 def of_benchmark(folder: Path) -> Truth:
-    """Return the targets of a benchmark: its cases with a present finding; masks have the size of the working image.
+    """Return the targets of a benchmark; masks have the size of the working image.
 
     Raise ``InputError`` if the benchmark's key is withheld.
     """
@@ -174,10 +176,7 @@ def _picture(case: Case, image_root: Path | None) -> str:
 
 
 class _CaseMask:
-    """Function that returns the mask of a case.
-
-    A mask is read several times, for maps and for each reader; the radiograph is decoded and checked only once.
-    """
+    """Function that returns the mask of a case; the radiograph is decoded and checked only once."""
 
     def __init__(self, case: Case) -> None:
         self._case = case
@@ -217,10 +216,10 @@ class Directory:
                 self._by_name.setdefault(name, []).append(target)
 
     def find(self, stem: str, where: str) -> Target | None:
-        """Return the target for a file's name ``<case id or radiograph>[_<finding>]``.
+        """Return the target for a file's name ``<case id or radiograph>[_<finding>]``; None if there is none.
 
-        Return None if there is no target or the finding is absent. The finding can have chexqa's name or
-        CheXlocalize's. Raise ``InputError`` for a name that fits several targets; its message begins with ``where``.
+        The finding can have chexqa's name or CheXlocalize's. Raise ``InputError`` for a name that fits several targets;
+        its message begins with ``where``.
         """
         whole = self._by_name.get(stem, [])
         if whole:

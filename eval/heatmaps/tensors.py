@@ -1,11 +1,11 @@
 """Reader of pickled PyTorch tensors and NumPy arrays that needs no PyTorch and runs no code from the file.
 
-PyTorch writes three layouts:
+It reads three layouts:
 
 - ``torch.save`` since 1.6: a zip archive.
 - ``torch.save`` before 1.6: a sequence of pickles, followed by the bytes of the storages.
-- ``pickle.dump`` of a tensor: a pickle that embeds the second layout. CheXlocalize's map files
-  (https://github.com/rajpurkarlab/cheXlocalize) have this layout.
+- ``pickle.dump`` of a tensor: a pickle that embeds the second layout, as CheXlocalize's map files
+  (https://github.com/rajpurkarlab/cheXlocalize).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ DAMAGED = (
 def read_array(data: bytes, where: str) -> npt.NDArray[Any]:
     """Return the array of numbers, of any shape, in a pickle.
 
-    The array must be the pickle's only content, or the value of ``map`` in a dict. Raise ``InputError`` for any other
+    The array is the pickle's only content, or the value of ``map`` in a dict. Raise ``InputError`` for any other
     content and for a damaged file; the message begins with ``where``.
     """
     try:

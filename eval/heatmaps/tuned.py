@@ -1,8 +1,4 @@
-"""Segmentation of maps at a threshold chosen on other patients, and the sweep over all thresholds.
-
-The patients are divided into folds (:func:`chexqa.eval.heatmaps.recognition.fold_of`). A fold is graded at the
-threshold (from 0.1 to 0.9) with the best mean IoU of the finding in the other folds.
-"""
+"""Segmentation of maps at a threshold chosen on other patients, and the sweep over all thresholds."""
 
 from __future__ import annotations
 
@@ -24,8 +20,8 @@ def with_tuned(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the rows with ``iou_tuned`` and ``dice_tuned``, and a table of all thresholds (the sweep).
 
     The sweep has a row for each threshold, finding and model: the mean IoU and Dice over all patients, and ``chosen``,
-    the number of folds (groups of patients) for which this threshold was chosen. A finding whose patients are all in
-    one fold has no tuned values.
+    the number of parts of the patients for which this threshold was chosen. A finding with patients in one part only
+    has no tuned values.
     """
     kept = clustered(rows).with_row_index("place")
     iou, dice = np.full(rows.height, np.nan), np.full(rows.height, np.nan)
