@@ -1,10 +1,9 @@
 """Stopping rule of ``--until-decided``: false decisions between equal models, and patients needed when models differ.
 
-For each of two designs, the script simulates 2,000 comparisons of two models with up to 2,100 patients, and tests after
-every patient. In the first design, each patient has one item, and the models' difference on it is 1, 0 or -1. In the
-second design, each patient has one case with its items of the recipe ``chexpercept``. Cases have different numbers of
-items, so patients weigh differently in the mean of levels. ``--docs`` also writes the table into docs/deciding.md. Run
-it with `python benchmarks/decide/run.py [RUNS] [--docs]`; 2,000 runs take about two minutes.
+    python benchmarks/decide/run.py [RUNS] [--docs]
+
+For each of two designs, the script simulates 2,000 comparisons of two models and tests after every patient. ``--docs``
+also writes the table into docs/deciding.md. 2,000 runs take about two minutes.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "deciding.md"
 
 
 def studies() -> dict[str, list[Weights]]:
-    """Return for each design a list with one entry per patient: the weights of the patient's items in the score."""
+    """Return a list for each design: the weights of each patient's items in the score."""
     asked = usual_study(PATIENTS)
     return {
         "one item a patient": [{"item": 1 / PATIENTS}] * PATIENTS,
@@ -33,7 +32,7 @@ def studies() -> dict[str, list[Weights]]:
 
 
 def ends(people: list[Weights], difference: float, discordance: float, target: str, runs: int) -> np.ndarray:
-    """Return for each simulated run the number of patients after which it decides, or 0 if it never decides.
+    """Return the number of patients after which each simulated run decides, or 0 if it never decides.
 
     - ``people``: a design of :func:`studies`.
     - ``difference``: the true difference of the two models.

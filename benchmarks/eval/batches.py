@@ -1,11 +1,9 @@
-"""Speed and memory of writing a batch's files, compared with a plain write of the same number of bytes.
+"""Speed and memory of writing a batch's files, compared with a plain write of as many bytes.
 
-The batch has 1,040 questions. Each question is a separate conversation with two pictures of 0.6 MB; all pictures make
-1.7 GB of base64. For comparison (the plain write), the same picture files are read, then random bytes are written into
-files of the same sizes as the batch's and flushed to disk. The two alternate, and their median times are compared. Peak
-memory is measured in separate processes.
+    python benchmarks/eval/batches.py [--short]
 
-python benchmarks/eval/batches.py [--short]
+The batch has 1,040 questions with two pictures of 0.6 MB each. Writing the batch and the plain write alternate; their
+median times are compared. Peak memory is measured in separate processes.
 """
 
 from __future__ import annotations
@@ -43,11 +41,8 @@ class Timed(NamedTuple):
 
 
 def write(loaded: Benchmark, folder: Path) -> tuple[Timed, list[int]]:
-    """Write the files of the batch's first round; return the times and the sizes of the files in bytes.
-
-    The cache of hashed files is cleared first, because a new process would have none.
-    """
-    opening._hashed.clear()
+    """Write the files of the batch's first round; return the times and the sizes of the files in bytes."""
+    opening._hashed.clear()  # a new process would have no hashed files
     model = registry.adhoc("m", "http://127.0.0.1:9/v1")
     order = RunConfig(loaded, (model,), "end_to_end", folder / "run")
     began, cpu = time.perf_counter(), time.process_time()
@@ -61,8 +56,7 @@ def write(loaded: Benchmark, folder: Path) -> tuple[Timed, list[int]]:
 def plain_write(loaded: Benchmark, folder: Path, sizes: list[int]) -> Timed:
     """Read the pictures of all items, write files of ``sizes`` bytes, and return the time of both together.
 
-    A picture of several items is read several times. The bytes are random; ``folder``, which holds the files, is
-    removed.
+    The folder is then removed.
     """
     folder.mkdir()
     images = [picture.image for item in loaded.items for picture in item.turn_images]
@@ -83,10 +77,7 @@ def plain_write(loaded: Benchmark, folder: Path, sizes: list[int]) -> Timed:
 
 
 def peak(folder: Path) -> None:
-    """Write a batch's first round once, and print by how many MiB it raises the peak memory of this process.
-
-    The memory for importing litellm and loading the benchmark is not counted.
-    """
+    """Write a batch's first round once, and print by how many MiB it raises the peak memory of this process."""
     load_litellm()
     loaded = benchmark.load(folder)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

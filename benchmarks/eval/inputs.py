@@ -45,7 +45,7 @@ def make_pool(folder: Path, count: int = POOL) -> list[str]:
 def make_benchmark(folder: Path, images: list[str], conversations: int, pictures: int, turns: int) -> Benchmark:
     """Write a benchmark of ``conversations`` conversations with ``turns`` turns each, and load it.
 
-    The first turn has ``pictures`` pictures. Every request repeats the earlier turns, and thus the pictures.
+    The first turn has ``pictures`` pictures.
     """
     items, answers, cases = [], [], []
     for number in range(conversations):

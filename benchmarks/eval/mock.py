@@ -1,7 +1,6 @@
-"""OpenAI-compatible server that answers every request with the same reply, SECONDS after the request is complete.
+"""OpenAI-compatible server that answers every request with one reply, SECONDS after the request is complete.
 
-`python mock.py SECONDS` starts it on a free port and prints the port. The server neither stores nor decodes requests,
-so that it is faster than the clients that are measured.
+`python mock.py SECONDS` starts it on a free port and prints the port. It does not decode requests.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
-"""Cost of asking a benchmark, compared with a bare httpx client that sends the same request bodies.
+"""Cost of asking a benchmark, compared with a bare httpx client that sends these request bodies.
 
-The server (``mock.py``) runs in a separate process. Conversations have five turns. The first turn has pictures of
-0.6 MB, and every request of the conversation sends them again. The bare client and the runner are timed alternately.
-The result is the ratio of their best rounds, because other work on the machine can only make a round slower. All of
-``runner.run`` is measured: reading, checking and encoding pictures, rendering prompts, litellm, parsing replies, and
-writing the log.
+    python benchmarks/eval/run.py [--short] [callables] [throughput] [ideal] [cpu] [memory] [resume]
 
-python benchmarks/eval/run.py [--short] [callables] [throughput] [ideal] [cpu] [memory] [resume]
+Conversations have five turns with pictures of 0.6 MB. The bare client and the runner are timed alternately, against the
+server ``mock.py``. The result is the ratio of their best rounds. All of ``runner.run`` is measured.
 """
 
 from __future__ import annotations

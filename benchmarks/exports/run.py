@@ -1,12 +1,9 @@
 """Time, memory and size of every export of a benchmark, and of a run's records.
 
-Each export is a process of its own. For each export, the script prints the seconds, the processor time, the peak
-memory, and the size and number of the files written, beside the size of the benchmark's own pictures. Then it deletes
-what was written.
+    python benchmarks/exports/run.py FOLDER [FORMAT…]
 
-Run it with `python benchmarks/exports/run.py FOLDER [FORMAT…]`. FOLDER has a subfolder `bench`, such as the one that
-`benchmarks/review/run.py` makes of 2,100 cases (10,400 items). The formats of runs also need a subfolder `run`. If it
-is missing, the script first asks the baseline `baseline/chance`. Without a FORMAT, all formats are measured.
+FOLDER has a subfolder `bench` (such as the one of `benchmarks/review/run.py`) and, for formats of runs, `run`. A
+missing `run` is made with a baseline. Every export is a process of its own; what it writes is deleted.
 """
 
 from __future__ import annotations

@@ -1,19 +1,17 @@
 """Fresh seeds: how often a memoriser is found, how often an honest model is accused, and what a fresh seed costs.
 
-A fresh seed of a benchmark is a new benchmark with other questions on the same cases.
-``python benchmarks/fresh_seeds/run.py [CASES] [SEEDS] [RUNS] [FIRST]`` draws phantoms, makes a benchmark of them, and
-makes SEEDS fresh seeds of the benchmark, with the seeds FIRST (default 1), FIRST + 1, … It prints
+    python benchmarks/fresh_seeds/run.py [CASES] [SEEDS] [RUNS] [FIRST]
 
-- the processor time of making a fresh seed, divided by that of the first generation: in all, and per picture;
-- for each of two memorisers, the number of fresh seeds on which the test finds that the memoriser's accuracy falls. The
-  first memoriser recognises an item by the hash of everything shown. The second recognises an item by radiograph,
-  finding and kind of question, whatever is drawn on the radiograph;
-- the share of RUNS simulated honest runs on which the test wrongly finds a fall, for benchmarks of 60 and of 400
-  patients. An honest model has the same skill on the benchmark and on its fresh seed; patients differ in difficulty.
-  These runs are tested with 20,000 exchanges of labels instead of 100,000.
+The script draws phantoms, and makes a benchmark and SEEDS fresh seeds of it, from the seed FIRST (default 1) on. It
+prints
 
-42 cases, 20 seeds and 1,000 runs take about a quarter of an hour. With SEEDS = 0 the memorisers and costs are left out;
-with RUNS = 0 the honest runs are left out.
+- the processor time of a fresh seed, divided by that of the first generation;
+- for two memorisers, the number of fresh seeds on which the test finds that the memoriser's accuracy falls. One
+  recognises an item by the hash of all it shows, the other by radiograph, finding and kind of question;
+- the share of RUNS simulated honest runs on which the test wrongly finds a fall.
+
+42 cases, 20 seeds and 1,000 runs take about a quarter of an hour. With SEEDS = 0 there are no memorisers and costs,
+with RUNS = 0 no honest runs.
 """
 
 from __future__ import annotations
@@ -55,11 +53,7 @@ def processor_time(work: Callable[[], object]) -> float:
 
 
 def knows_radiographs(bench: Benchmark, seed: int) -> fresh_pair.Reply:
-    """Return a model that knows the keys of ``bench``.
-
-    Asked an item, the model gives the key of the item of ``bench`` with the same radiograph, finding and kind. The
-    model guesses if ``bench`` has no such item, or if the key does not fit the options.
-    """
+    """Return a model that knows the keys of ``bench`` by radiograph, finding and kind, and otherwise guesses."""
     assert bench.answers is not None
     known = {about(item): bench.answers[item.item_id].answer for item in bench.items}
     random = stream(seed, "memoriser")
@@ -73,19 +67,13 @@ def knows_radiographs(bench: Benchmark, seed: int) -> fresh_pair.Reply:
 
 
 def about(item: Item) -> tuple[str, str, str]:
-    """Return the radiograph, finding and kind of an item; one of the two simulated memorisers recognises items by these
-    three.
-
-    The item's id stands in for the radiograph if the item shows none.
-    """
+    """Return the radiograph, finding and kind of an item; an item without a picture has its id for a radiograph."""
     shown = [one.image for one in item.alone_images if one.role == "radiograph"]
     return shown[0] if shown else item.item_id, item.finding, item.kind
 
 
 def memorisers(cases: int, seeds: int, first: int, folder: Path) -> None:
-    """Print the processor time of fresh seeds, and how many of them expose each of two models that know the answers by
-    heart: one recognises an item by its pictures' hashes, the other by its radiograph.
-    """
+    """Print the processor time of fresh seeds, and how many of them expose each of two memorisers."""
     manifest = write_cases(folder / "cases", cases, seed=1, size=512, workers=2)
     bank, loaded = question_banks.load("en"), [recipe.load(name) for name in recipe.DEFAULT]
     plain = processor_time(
@@ -116,10 +104,11 @@ def memorisers(cases: int, seeds: int, first: int, folder: Path) -> None:
 
 
 def print_false_alarms(one: Benchmark, fresh: Benchmark, runs: int, name: str) -> None:
-    """Simulate runs of models that have memorised nothing; print in how many the test wrongly says that accuracy falls.
+    """Simulate runs of honest models; print in how many the test wrongly says that accuracy falls.
 
-    ``runs`` is the number of simulated runs. ``fresh`` is the fresh seed of the benchmark ``one``. ``name`` begins the
-    printed line.
+    - ``fresh``: the fresh seed of the benchmark ``one``.
+    - ``runs``: the number of simulated runs.
+    - ``name``: the beginning of the printed line.
     """
     frames = [fresh_pair.graded(bench, fresh_pair.run_of(bench, lambda _: (1,))).grades for bench in (one, fresh)]
     count = 0

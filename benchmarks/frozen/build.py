@@ -1,8 +1,8 @@
 """Maker of frozen benchmarks: it runs a benchmark's pinned commands and compares the hashes with those on record.
 
-The command is ``python benchmarks/frozen/build.py NAME -o OUT``; ``make phantom-1`` and ``make open-1 DATA=… LUNGS=…``
-call it. The recorded commands and hashes are in ``sets.yaml``. Exit code 2 means that a hash differs, or that a command
-failed. ``--card`` also audits the benchmark and writes card, figures and Croissant metadata.
+``python benchmarks/frozen/build.py NAME -o OUT``; ``make phantom-1`` and ``make open-1 DATA=… LUNGS=…`` call it.
+``sets.yaml`` has the commands and hashes. Exit code 2 means that a hash differs, or that a command failed. ``--card``
+also audits the benchmark and writes card, figures and Croissant metadata.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def made(bench: Path) -> dict[str, str]:
 def build(name: str, out: Path, folders: dict[str, str]) -> dict[str, str]:
     """Run the commands of the set ``name`` into the new folder ``out``; return the hashes of the benchmark's files.
 
-    ``folders`` has the folders that the set needs, keyed by the command-line option that names them. Raises
-    ``SystemExit`` if a folder is missing or a command fails.
+    ``folders`` has the folders that the set needs, keyed by command-line option. Raises ``SystemExit`` if one is
+    missing or a command fails.
     """
     about = yaml.safe_load((HERE / "sets.yaml").read_text(encoding="utf-8"))[name]
     lacking = [one for one in about.get("needs", ()) if not folders.get(one)]
@@ -55,10 +55,9 @@ def build(name: str, out: Path, folders: dict[str, str]) -> dict[str, str]:
 
 
 def settle(name: str, bench: Path) -> None:
-    """Replace the new ``benchmark.json`` by the one on record, so that the benchmark's hash does not depend on the
-    version of chexqa.
+    """Replace the new ``benchmark.json`` by the one on record.
 
-    Raises ``SystemExit`` if the two files differ in more than this version.
+    Raises ``SystemExit`` if the two files differ in more than the version of chexqa.
     """
     kept, made_now = HERE / name / ABOUT, bench / ABOUT
     if not kept.is_file():
@@ -71,9 +70,7 @@ def settle(name: str, bench: Path) -> None:
 
 
 def card(name: str, out: Path) -> None:
-    """Audit the benchmark, write its Croissant metadata, and copy ``benchmark.json``, card, figures and metadata into
-    the folder ``name`` beside this program.
-    """
+    """Audit the benchmark, and copy its ``benchmark.json``, card, figures and metadata beside this program."""
     bench = out / "bench"
     if run(["audit", str(bench)]) or run(
         ["export", str(bench), "--format", "croissant", "-o", str(bench / "croissant.json")]

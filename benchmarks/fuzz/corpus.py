@@ -51,7 +51,7 @@ def drawn(folder: Path, run: Run, server: str) -> None:
 
 
 def made_up(folder: Path, run: Run, server: str) -> None:
-    """Make the folders of the corpus whose files come from invented data sets and releases.
+    """Make the folders of the corpus with files of invented data sets and releases.
 
     ``server`` is the address of a server that answers every question.
     """
@@ -124,10 +124,7 @@ def plain_masks(folder: Path) -> None:
 
 
 def annotated(folder: Path) -> None:
-    """Make radiographs with annotations in several formats, and an ONNX model that segments lungs.
-
-    The formats are outlines in COCO JSON, boxes in tables and JSON, run lengths, a label map, and a single mask.
-    """
+    """Make radiographs with annotations in several formats, and an ONNX model that segments lungs."""
     save(folder / "images" / "p1.png", RAMP)
     save(folder / "images" / "p2.png", RAMP)
     save(folder / "images" / "p1_effusion.png", LESION)
@@ -157,9 +154,7 @@ def annotated(folder: Path) -> None:
 
 
 def write_nifti(path: Path, values: np.ndarray) -> None:
-    """Write a label map as a NIfTI file in ITK's orientation: columns come first, the axes point to the patient's left
-    and down.
-    """
+    """Write a label map as a NIfTI file in ITK's orientation."""
     import nibabel
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -339,9 +334,7 @@ def reviews(folder: Path, run: Run) -> None:
 
 
 def fill(path: Path, items: dict[str, Item]) -> None:
-    """Write a verdict or an answer into every row of a sheet; the entries of the reviewer ``anna`` differ from those of
-    all other reviewers.
-    """
+    """Write a verdict or an answer into every row of a sheet; the reviewer ``anna`` differs from the others."""
     book = openpyxl.load_workbook(path)
     ours = path.name.startswith("anna")
     for tab in book.worksheets:
@@ -356,7 +349,8 @@ def fill(path: Path, items: dict[str, Item]) -> None:
 def said(titles: dict[str, int], item: Item | None, ours: bool) -> dict[str, str]:
     """Return the texts that one of two reviewers writes into a row, keyed by column title.
 
-    ``ours`` is True for the first reviewer, who accepts the items that the second one rejects."""
+    ``ours`` is True for the first reviewer, who accepts what the second one rejects.
+    """
     if columns.VERDICT in titles:
         return {columns.VERDICT: "accept" if ours else "reject", columns.REASON: "other", columns.COMMENT: "looked at"}
     if item is None:

@@ -22,8 +22,7 @@ import torch_files  # noqa: E402
 def heat_maps(folder: Path, run: Callable[..., None], radiograph: str) -> None:
     """Make maps in several formats, a table of thresholds, a folder of graded maps, and a plugin with its maps.
 
-    The maps are of the benchmark's cases, of a manifest's cases, and of a data set's radiograph with outlines;
-    ``radiograph`` is the name of this radiograph.
+    ``radiograph`` is the name of the data set's radiograph that also gets maps.
     """
     values = np.random.default_rng(0).random((24, 24)).astype(np.float32)
     loaded = benchmark.load(folder / "bench")

@@ -22,8 +22,9 @@ STRINGS = (b"", b"0", b"-1", b"1e308", b"1e-308", b"NaN", b"inf", b"2147483648",
 
 
 def elements(data: bytes) -> list[tuple[int, int, int]]:
-    """Return the byte offsets of each element of a DICOM file in explicit little endian: the element's start, its
-    value's start, and its end.
+    """Return three byte offsets for each element of a DICOM file: its start, its value's start, and its end.
+
+    The file is in explicit little endian.
     """
     place, found = 132, []
     while place + 8 <= len(data):

@@ -323,9 +323,9 @@ STANDS = ("fifo", "socket", "folder", "zero", "random", "null", "out", "loop", "
 
 
 def stand_in(path: Path, what: str, outside: Path) -> None:
-    """Put a link, pipe, socket, folder, an empty or a huge file in place of the file; ``what`` is a name in ``STANDS``.
+    """Put a link, pipe, socket, folder, an empty or a huge file in place of the file.
 
-    The stand-in ``out`` is a link that leads out of the try's folder, to ``outside``, a copy of the file.
+    ``what`` is a name in ``STANDS``; with ``out`` the link leads to ``outside``.
     """
     import os
     import socket

@@ -1,11 +1,11 @@
 """Fuzzer of all commands: it runs them on damaged files and against hostile servers.
 
-chexqa makes valid files of every kind. The fuzzer changes them at random and runs every command that reads them. One
-command on one changed file is a try. A try must end with exit code 0, 2 or 3 within 20 s and 1 GB, and must print
-neither control characters nor an API key. Any other try is a failure; ``--keep`` keeps its files with a script that
-runs it again. Tries run in children that are forked from a process with all imports. With ``--real N``, N further tries
-each start a new interpreter. The same seed gives the same tries. Run it with `python benchmarks/fuzz/run.py [--minutes
-N | --tries N] [--workers N] [--only KIND]… [--keep DIR]`, and one try alone with `--try NUMBER`.
+    python benchmarks/fuzz/run.py [--minutes N | --tries N] [--workers N] [--only KIND]… [--keep DIR]
+
+chexqa makes valid files of every kind. A try changes one of them at random and runs a command on it. The try must end
+with exit code 0, 2 or 3 within 20 s and 1 GB, and must print neither control characters nor an API key. Otherwise it is
+a failure; ``--keep`` keeps its files with a script that runs it again. With ``--real N``, N further tries each start a
+new interpreter. ``--try NUMBER`` runs one try alone.
 """
 
 from __future__ import annotations
@@ -91,9 +91,7 @@ def main(asked: argparse.Namespace) -> int:
 
 
 def make_corpus(folder: Path, url: str) -> None:
-    """Make the valid input files (the corpus) in two parallel processes; if one of them fails, the fuzzer prints its
-    error and stops.
-    """
+    """Make the valid input files (the corpus) in two parallel processes."""
     folder.mkdir()
     pids = [forked(half, folder, Builder(folder, folder.parent / half.__name__), url) for half in corpus.HALVES]
     if max([os.waitpid(pid, 0)[1] for pid in pids]):
@@ -134,16 +132,13 @@ def snapshot(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def clean(maker: Maker, folder: Path) -> int:
-    """Run every command on unchanged files, print its result, and return the exit code.
-
-    A command that fails on unchanged files would test nothing.
-    """
+    """Run every command on unchanged files, print its result, and return the exit code."""
     folder.mkdir()
     failed = 0
     for target in maker.targets:
         for line in dict.fromkeys(target.commands if target.files != ("out",) else ()):
             done = workers.run_unchanged(maker, target, line, folder)
-            failed += done.code != 0
+            failed += done.code != 0  # a command that fails on unchanged files would test nothing
             print(f"{done.code} {done.seconds:5.2f} s {done.megabytes:5d} MB  {target.kind}: {line}", flush=True)
             if done.code:
                 print("\n".join(done.output.strip().splitlines()[-3:]), flush=True)
@@ -161,8 +156,7 @@ def one_alone(maker: Maker, asked: argparse.Namespace, place: Path) -> int:
 def everything(maker: Maker, asked: argparse.Namespace, place: Path) -> tuple[list[Tried], float, dict[int, str]]:
     """Run all tries in several processes, in folders below ``place``.
 
-    Returns the tries, the elapsed seconds from the first to the last, and the kept folder of each failed try by its
-    number.
+    Returns the tries, the elapsed seconds, and the kept folder of each failed try by its number.
     """
     begun = time.monotonic()
     stop = begun + asked.minutes * 60
@@ -204,8 +198,9 @@ def forked(action: Callable[..., object], *given: object) -> int:
 def work(maker: Maker, asked: argparse.Namespace, folder: Path, share: tuple[int, int, bool, float], sink: int) -> None:
     """Run one worker's share of the tries in this process, until all are done or the time is over.
 
-    ``share`` has the worker's number, the number of all tries, True if each try runs in a separate process, and the
-    time to stop (0: never). The result of each try is written as a line to the file descriptor ``sink``.
+    - ``share``: the worker's number, the number of all tries, True for tries in separate processes, and the time to
+      stop (0: never).
+    - ``sink``: the file descriptor that gets a line for each try.
     """
     first, most, real, stop = share
     # Real processes run other tries than forked processes.

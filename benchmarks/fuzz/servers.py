@@ -1,6 +1,6 @@
 """A server on 127.0.0.1 that sends invalid or dangerous replies.
 
-The path of a request names the kind of reply and the number of the try. The number determines the reply's details.
+The path of a request names the kind of reply and the number of the try.
 """
 
 from __future__ import annotations
@@ -231,9 +231,7 @@ def usage(to: Handler) -> None:
 
 
 def redirects(to: Handler) -> None:
-    """Answer a request with a redirect, chosen at random: to the address asked for, to another address or scheme, to an
-    invalid address, or to an empty one.
-    """
+    """Answer a request with a redirect, chosen at random, such as to itself or to an invalid address."""
     place = to.rng.choice(
         (
             to.path,

@@ -11,9 +11,10 @@ from typing import NamedTuple
 class Target(NamedTuple):
     """Target of the fuzzer: a try changes one of ``files`` and runs one of ``commands``.
 
-    ``folders`` has the names of the corpus folders that a try copies, separated by spaces. ``files`` has patterns of
-    paths in the copy, such as ``masks/*.csv``. ``weight`` is the relative frequency of the target. If ``kind`` begins
-    with ``server``, a try changes a server's reply instead of a file.
+    - ``kind``: the kind of file; if it begins with ``server``, a try changes a server's reply instead.
+    - ``folders``: the names of the corpus folders that a try copies, separated by spaces.
+    - ``files``: patterns of paths in the copy, such as ``masks/*.csv``.
+    - ``weight``: the relative frequency of the target.
     """
 
     kind: str

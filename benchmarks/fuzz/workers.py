@@ -139,10 +139,9 @@ def child(action: Callable[[], int], folder: Path, printed: Path, program: list[
 
 
 def watch(pid: int, begun: float) -> tuple[str, float]:
-    """Wait for a child process; end it, with a traceback in its output, if it takes too long or far too much memory.
+    """Wait for a child process; end it if it takes too long or far too much memory.
 
-    Returns the reason of an early end (``hang`` or ``memory``, otherwise an empty text), and the child's seconds
-    without the time it waited for a busy processor.
+    Returns the reason of an early end (``hang``, ``memory`` or empty), and the child's seconds of work.
     """
     handle = os.pidfd_open(pid)
     waiter = select.poll()

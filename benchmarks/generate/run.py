@@ -1,11 +1,10 @@
 """Time of making a benchmark, compared with the smallest possible time (the floor); and peak memory.
 
-The floor is the time to decode the inputs and to encode the pictures. It is measured with OpenCV's PNG encoder at
-compression level 1, the usual choice, and with chexqa's encoder, which is several times faster. All measurements use
-the same phantom cases. Other work on the machine changes times, so compare the ratios; on a busy machine, compare the
-ratios of processor time. Run it with `python benchmarks/generate/run.py [CASES]`. With `--memory` it prints only the
-peak memory, for a tenth of the cases and for all cases; the phantoms are then drawn small, because memory does not
-depend on the size of the source.
+    python benchmarks/generate/run.py [CASES] [--memory]
+
+The floor is the time to decode the inputs and to encode the pictures, with OpenCV's PNG encoder and with chexqa's.
+Compare the ratios, because other work on the machine changes times. With `--memory` the script prints only the peak
+memory, for a tenth of the cases and for all.
 """
 
 from __future__ import annotations
@@ -57,9 +56,9 @@ class Spent(NamedTuple):
 
 
 def ratios(above: list[Spent], below: list[Spent]) -> str:
-    """Return as text the ratio of the times ``above`` to the times ``below``, for wall time and for processor time.
+    """Return as text the ratio of the times ``above`` to the times ``below``, for wall and processor time.
 
-    Each ratio is the median over rounds; the ratios of all rounds follow in brackets.
+    A ratio is the median over rounds; the ratios of all rounds follow in brackets.
     """
     told = []
     for name in Spent._fields:
@@ -86,9 +85,7 @@ def by_opencv(array: Picture) -> bytes:
 
 
 def floor(manifest: Path, bench: Path, encode: Encoder) -> Spent:
-    """Return the time to decode each picture and mask of the cases once, and to encode each picture of the benchmark
-    once with ``encode``.
-    """
+    """Return the time to decode all pictures and masks of the cases, and to encode all pictures of the benchmark."""
     cases = read_manifest(manifest)
     loaded = benchmark.load(bench)
     images = sorted({picture.image for item in loaded.items for picture in item.alone_images + item.turn_images})
@@ -107,21 +104,14 @@ def floor(manifest: Path, bench: Path, encode: Encoder) -> Spent:
 
 
 def floor_beside_another(manifest: Path, bench: Path) -> Spent:
-    """Run :func:`floor` with OpenCV's encoder in two processes at the same time, and return the mean of their times.
-
-    This time is a lower bound for two workers that generate a benchmark on this machine.
-    """
+    """Run :func:`floor` with OpenCV's encoder in two processes at once; return the mean of their times."""
     with pool(2) as workers:
         both = [future.result() for future in [workers.submit(floor, manifest, bench, by_opencv) for _ in range(2)]]
     return Spent(*(statistics.mean(times) for times in zip(*both, strict=True)))
 
 
 def region_ratio(manifest: Path) -> tuple[float, float]:
-    """Return two durations in milliseconds, which are compared: to compute the regions of one case at 1024 px, and to
-    encode its radiograph as RGB with OpenCV.
-
-    Each is the shortest of ten, because other work on the machine can only make it longer.
-    """
+    """Return two durations in milliseconds: of the regions of one case, and of encoding its radiograph with OpenCV."""
     case = load_case(read_manifest(manifest)[0])
     assert case.right_lung is not None
     assert case.left_lung is not None
@@ -132,9 +122,7 @@ def region_ratio(manifest: Path) -> tuple[float, float]:
 
 
 def peaks(manifest: Path, out: Path, workers: int) -> tuple[float, float]:
-    """Generate a benchmark in a new interpreter; return the peak memory in MB of that process and of its largest
-    worker.
-    """
+    """Generate a benchmark in a new interpreter; return the peak memory in MB of it and of its largest worker."""
     command = [sys.executable, __file__, "--child", str(manifest), str(out), str(workers)]
     own, child = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return own / 1024, child / 1024

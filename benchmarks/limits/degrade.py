@@ -1,7 +1,6 @@
 """Time to degrade radiographs and put their drawings on them again, for a benchmark made with ``--with-layers``.
 
-Run it with `python benchmarks/limits/degrade.py BENCH [PICTURES]`. It makes PICTURES degraded pictures (500 by
-default), with each degradation in turn.
+`python benchmarks/limits/degrade.py BENCH [PICTURES]` makes PICTURES degraded pictures (500 by default).
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
 """Study of six simulated models whose threshold, calibration and sensitivity are known: does the report recover them?
 
-``python benchmarks/limits/study.py [REPEATS] [OUT] [BENCH]`` lets six models answer 560 cases, without stress and under
-all kinds of stress. An outline is right or has one error of 2 to 60 px. The script prints each model's true values
-beside those of the tables. It repeats the study REPEATS times with other answers to the same questions, and prints the
-mean of the values found and how many intervals contain the true value. The known threshold follows from the
-probabilities of the responses. The known calibration follows from the stated confidences and the known probabilities of
-a right answer.
+    python benchmarks/limits/study.py [REPEATS] [OUT] [BENCH]
 
-By default the script makes a benchmark with plain pictures, because no simulated model looks at them. If BENCH (a
-benchmark made by the recipe ``jnd``) is given, the script uses it instead. OUT is a folder for the report of the first
-study. 40 repeats take about two minutes.
+The models answer 560 cases, without stress and under all kinds of stress. The script prints each model's true values
+beside those of the tables. For REPEATS studies with other answers it prints the mean of the values found, and how many
+intervals contain the true value.
+
+BENCH is a benchmark made by the recipe ``jnd``; the default has plain pictures. OUT is a folder for the report of the
+first study. 40 repeats take about two minutes.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ Found = dict[str, tuple[float | None, float | None, float | None, str]]
 def found(of: Graded) -> dict[str, Found]:
     """Return the numbers in the tables of a study, keyed by model and then by the number's name.
 
-    Each number has its value, the lower and upper end of its interval, and the value as text.
+    A number has its value, the ends of its interval, and the value as text.
     """
     sample = scored_sample(of)
     tables = [by_model(table, column) for table, column in ((thresholds(sample), "seen_in"),
@@ -71,7 +69,7 @@ def _share(value: float | None) -> str:
 
 
 def _depth(text: str, sign: str, beyond: float) -> float:
-    """Return the end of an interval that a text such as ``> 60.0`` names; ``beyond`` if it starts with ``sign``."""
+    """Return the end of an interval from its text; ``beyond`` if the text starts with ``sign``."""
     return beyond if text.startswith(sign) else float(text.strip("<> "))
 
 

@@ -1,16 +1,9 @@
 """Bias of fitted thresholds and coverage of their 95 % intervals, for simulated observers whose thresholds are known.
 
-An observer answers 560 items of each of three tasks: is the outline wrong, which points mark errors, and which of four
-outlines is right? Each patient has two items of a task, and the two answers are correlated. The errors' depths are
-drawn between 2 and 60 px, evenly on a log scale, as in the recipe ``jnd``. Two of the observers' thresholds lie outside
-these tested depths, and two just inside. For each threshold and task the script prints
+    python benchmarks/limits/thresholds.py [RUNS] [THRESHOLD…]
 
-- the median bias of the fitted threshold;
-- the share of intervals that contain the true threshold; an interval's end outside the tested depths counts as open;
-- the share of runs whose fitted threshold is on the right side: within the tested depths, below or above them;
-- the share of runs whose interval lies entirely in one of these three ranges although the threshold lies in another.
-
-Run it with `python benchmarks/limits/thresholds.py [RUNS] [THRESHOLD…]`; 200 runs of a threshold take about a minute.
+An observer answers 560 items of each of three tasks, with errors of 2 to 60 px. For each threshold and task the script
+prints the numbers of :func:`figures`. 200 runs of a threshold take about a minute.
 """
 
 from __future__ import annotations
@@ -75,10 +68,9 @@ def figures(found: np.ndarray, threshold: float) -> list[np.ndarray]:
     1. the median of the fitted thresholds, divided by the true threshold, minus 1;
     2. the share of intervals that contain the true threshold;
     3. the share of runs that place the threshold correctly: below, within or above the tested depths;
-    4. the share of runs whose interval lies entirely in one of these three ranges although the threshold lies in
-       another.
+    4. the share of runs with an interval entirely in a wrong one of these ranges.
 
-    ``found`` ``(runs, 3, 3)`` has the result of :func:`run` for each run: a row for each task.
+    ``found`` ``(runs, 3, 3)`` has the result of :func:`run` for each run.
     """
     value, low, high = found[..., 0], found[..., 1], found[..., 2]
     truth = side(np.array(threshold))

@@ -1,10 +1,7 @@
-"""Speed of cosine maps by a ViT-B/16 of random weights, compared with the bare forward passes of the same model.
+"""Speed of cosine maps by a ViT-B/16 of random weights, compared with bare forward passes of the model.
 
-The script draws radiographs of phantoms. A round first times the bare forward passes: they get random pictures that are
-already tensors, in batches of the same size. Then it times ``make_all``, which makes maps of two findings for each
-radiograph. This time includes reading and resizing the pictures, the forward pass, both maps, resizing the maps to the
-radiograph, and writing the files. The best rounds are compared, because other work on the machine can only make a round
-slower. The script needs the environment of ``make test-torch``:
+A round times the forward passes alone, then ``make_all``, which also reads and writes files. The best rounds are
+compared. The script needs the environment of ``make test-torch``:
 
 PYTHONPATH=build/torch/maps-only build/torch/bin/python benchmarks/maps/cosine.py [PICTURES] [ROUNDS]
 """
@@ -44,9 +41,7 @@ def now() -> np.ndarray:
 
 
 def main(pictures: int, rounds: int) -> None:
-    """Print the times of the model's forward passes alone and of the maps, in each round, and the shortest time of the
-    maps divided by the shortest time of the passes.
-    """
+    """Print the times of the forward passes alone and of the maps in each round, and the ratio of the shortest."""
     prompts = read_prompts(None)
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)

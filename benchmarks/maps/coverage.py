@@ -1,7 +1,6 @@
 """Share of intervals that contain the true value, in simulated studies of lesion size, localization and recognition.
 
-A study has the six makers of ``planted.py`` and 300 radiographs of different patients: 30 for each of ten findings; 20
-of these 30 show the finding. The makers' hits and scores are drawn with their known probabilities, without pixels.
+A study has the six makers of ``planted.py`` and 300 radiographs. Hits and scores are drawn without pixels.
 
     python benchmarks/maps/coverage.py [STUDIES]
 """
@@ -28,10 +27,7 @@ NAMES = {
 
 
 def simulated(name: str, seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return simulated results of ``name``, a model that makes localization maps, as two tables.
-
-    The first table has the grades of its maps, the second its score for the presence of the finding in each case.
-    """
+    """Return two simulated tables of a map maker: the grades of its maps, and its score for each case."""
     random, (domain, skill, shift) = stream(seed, "coverage", name), PLANTED[name]
     sizes = stream(seed, "sizes")
     rows, scores = [], []
@@ -51,10 +47,9 @@ def simulated(name: str, seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def planted(name: str) -> dict[str, float]:
-    """Return the true values that the made-up map maker ``name`` has by design, keyed by what they measure.
+    """Return the true values of the made-up map maker ``name``, keyed by what they measure.
 
-    - ``size``: the probability of pointing at a lesion of the smallest third, minus the probability for the largest
-      third.
+    - ``size``: the probability of pointing at a small lesion, minus the probability for a large one (thirds by size).
     - ``pointing``: the mean probability of pointing at a lesion.
     - ``recognition``: the AUROC of the scores.
     """

@@ -5,11 +5,9 @@ r"""Six map makers whose skill and recognition of findings are known: a plugin f
         --maker planted-cxr-1 -o planted-cxr-1
     chexqa heatmaps grade planted-* --masks phantoms/cases.jsonl -o graded
 
-A maker reads the masks from the manifest in ``CHEXQA_PLANTED``. Its map points either inside or outside the lesion. For
-the largest lesion of a finding, the probability of pointing inside is the maker's skill. For smaller lesions the
-probability is lower, down to a tenth of the skill for the smallest one. The maker's score of a radiograph is a random
-number; if the finding is present, a constant of the maker is added to it. ``coverage.py`` prints how often the
-intervals of such studies contain the true values of localization and recognition.
+A maker reads the masks from the manifest in ``CHEXQA_PLANTED``. Its map points inside or outside the lesion, with a
+probability that grows with the lesion's size. Its score of a radiograph is random, and higher if the finding is
+present.
 """
 
 from __future__ import annotations
@@ -41,9 +39,9 @@ SMALLEST, CELLS = 0.1, 128
 
 
 def chance(skill: float, rank: int, lesions: int) -> float:
-    """Return the probability of pointing at a lesion; ``rank`` is the lesion's rank by size, from 0 (smallest).
+    """Return the probability of pointing at a lesion with the rank ``rank`` by size, from 0 (smallest).
 
-    ``lesions`` is the number of lesions of the finding. If it is 1, the lesion is treated as the largest.
+    ``lesions`` is the number of lesions of the finding.
     """
     return skill * (SMALLEST + (1 - SMALLEST) * rank / (lesions - 1) if lesions > 1 else 1)
 
@@ -52,7 +50,7 @@ class Lesion(NamedTuple):
     """A lesion as the makers use it.
 
     - ``middle``: a point far inside it: row and column, as shares of the picture's sides.
-    - ``near``: a mask ``(CELLS, CELLS)`` of the cells in or close to the lesion.
+    - ``near``: a mask ``(CELLS, CELLS)`` of the cells of the grid in or close to the lesion.
     - ``rank``: its rank by size among the ``lesions`` of its finding, from 0 (smallest).
     """
 

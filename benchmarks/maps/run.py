@@ -1,10 +1,8 @@
 """Speed of grading a study of maps, from map files to the page: seven makers, ten findings, 668 radiographs.
 
-Masks have 1024 x 840 px, a usual working size of a benchmark. Every finding is present in 30 % of the radiographs. The
-map files are written first and not timed: one file for each case with the finding, with 28 x 28 smooth values. The maps
-of two makers are 0 in most places.
+    python benchmarks/maps/run.py [RADIOGRAPHS]
 
-python benchmarks/maps/run.py [RADIOGRAPHS]
+Writing the map files is not timed.
 """
 
 from __future__ import annotations

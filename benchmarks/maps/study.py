@@ -1,14 +1,12 @@
 """Test of the heat-map study on 300 phantoms, with six map makers of known quality and five with random weights.
 
-- The six makers are in ``planted.py``. Their grades depend by known amounts on the lesion's size, on the maker's
-  training domain, and on whether the maker recognizes the finding. The program prints the known amounts
-  beside those that the study finds.
-- The five makers are models with random weights, one for each model family. Every family must run, and the grades must
-  be at chance. These makers need torch, transformers, open_clip and torchvision; without torch they are left out.
-
-The design of the study is that of XBench. The maps, the tables and the page ``graded/maps.html`` stay in FOLDER.
-
     python benchmarks/maps/study.py FOLDER [CASES]
+
+- The six makers are in ``planted.py``. The script prints their known effects beside those that the study finds.
+- The five makers are models with random weights, one for each model family. They need torch, transformers, open_clip
+  and torchvision; without torch they are left out.
+
+The maps, the tables and the page ``graded/maps.html`` stay in FOLDER.
 """
 
 from __future__ import annotations
@@ -39,9 +37,9 @@ def command(*arguments: object) -> None:
 
 
 def random_makers(folder: Path) -> dict[str, Path]:
-    """Write random weights for each family of models into ``folder``; return the weights' paths, keyed by family.
+    """Write random weights for each family of models into ``folder``; return their paths, keyed by family.
 
-    Without torch, nothing is written and the result is empty.
+    Without torch, the result is empty.
     """
     if importlib.util.find_spec("torch") is None:
         print("torch is not installed, so the makers with random weights are left out")

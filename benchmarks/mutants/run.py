@@ -1,10 +1,8 @@
 """Mutation test: the project's tests must notice small mistakes that are put into the code one at a time.
 
-The mistakes are listed in ``table.py``; they concern grading, statistics, parser, attributes, runner, heat maps,
-places, grounding, confidence, stress and the agreement of reviewers. Each mistake is put into a copy of the package,
-and the tests that ``table.py`` lists for this mistake run until one fails. A mistake that no test notices survives. Run
-it with ``make mutants`` or ``python benchmarks/mutants/run.py [--only WORD] [--workers N]``; the exit code is the
-number of survivors. It takes about five minutes.
+The mistakes are in ``table.py``. A mistake that no test notices survives. ``make mutants`` or ``python
+benchmarks/mutants/run.py [--only WORD] [--workers N]`` takes about five minutes; the exit code is the number of
+survivors.
 """
 
 from __future__ import annotations
@@ -42,9 +40,7 @@ def installed(file: str) -> str:
 
 
 def check(mutant: Mutant) -> None:
-    """Raise ``SystemExit`` unless the text to be replaced occurs exactly once in its file and differs from the new
-    text.
-    """
+    """Raise ``SystemExit`` unless the text to be replaced occurs once in its file and differs from the new text."""
     count = (ROOT / mutant.file).read_text(encoding="utf-8").count(mutant.old)
     if count != 1 or mutant.old == mutant.new:
         raise SystemExit(

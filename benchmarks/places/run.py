@@ -1,16 +1,10 @@
 """Check of the scoring of places: measured scores of the baselines beside scores computed without chexqa's scoring.
 
-The script draws phantoms of all ten findings, makes a benchmark by the recipe ``places``, and asks the baselines. For
-questions that ask where a present finding is, it computes the probability of a right point from the masks in the key:
+    python benchmarks/places/run.py [PHANTOMS]
 
-- ``centre``: 1 if the middle of the picture lies in the mask or within the tolerance of it, otherwise 0;
-- ``average-map``: the same for the point where most masks of the finding in other patients overlap;
-- ``chance``: the share of the lungs that lies in the mask or within the tolerance, divided by two, because this
-  baseline answers "nowhere" half of the time.
-
-The exit code is 1 if a measured share is more than three standard errors away from the mean of these probabilities, or
-if the baseline ``oracle`` has a wrong answer. Run it with `python benchmarks/places/run.py [PHANTOMS]`; 1,000 phantoms
-take some minutes.
+The script makes a benchmark of phantoms and asks the baselines. It computes the expected scores from the masks in the
+key. The exit code is 1 if a score is more than three standard errors away from the expected one, or if the baseline
+``oracle`` has a wrong answer. 1,000 phantoms take some minutes.
 """
 
 from __future__ import annotations
@@ -52,7 +46,7 @@ def is_near(mask: Mask, x: float, y: float) -> bool:
 def expected_hits(bench: Benchmark) -> dict[str, list[float]]:
     """Return the probabilities that a baseline's point is right, keyed by baseline.
 
-    There is one probability for each question that asks for a point at a present finding.
+    There is one for each question that asks for a point at a present finding.
     """
     answers, cases = bench.key("a benchmark")
     asked = [one for one in bench.items if one.kind == "point_at" and answers[one.item_id].answer == (1,)]
@@ -72,6 +66,7 @@ def expected_hits(bench: Benchmark) -> dict[str, list[float]]:
         found["average-map"].append(float(is_near(lesion, *place)))
         lungs = masks[item.case_id]["right_lung"] | masks[item.case_id]["left_lung"]
         near = distance_transform_edt(~lesion) <= TOLERANCE * max(lesion.shape)
+        # This baseline answers "nowhere" half of the time.
         found["chance"].append(np.count_nonzero(near & lungs) / np.count_nonzero(lungs) / 2)
     return found
 
@@ -82,11 +77,7 @@ def _cells(mask: Mask) -> np.ndarray:
 
 
 def main(count: int) -> int:
-    """Print a table of measured and expected scores; return the exit code.
-
-    The code is 1 if a score is more than three standard errors away from the expected one, if the oracle has a wrong
-    answer, or if questions are missing; otherwise 0.
-    """
+    """Print a table of measured and expected scores; return the exit code (1: they differ, or items are missing)."""
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)

@@ -1,8 +1,6 @@
 """Drawn radiographs for the real lesion outlines of ChestX-Det, made without the data set's pictures.
 
-For each radiograph of the data set, the script chooses the JSRT lungs that contain the most pixels of the lesions. It
-draws these lungs and their heart, with the lesions as soft shadows. The folder `det` has the data set's layout and a
-folder of anatomy masks, so that the usual commands make the benchmark:
+For each radiograph of the data set, the script draws JSRT lungs that fit the lesions, with the lesions as soft shadows:
 
     python benchmarks/real_shapes/run.py DATA det
     chexqa ingest chestx-det det --images det/images --anatomy det/anatomy -o det/cases.jsonl
@@ -30,9 +28,7 @@ PARTS = ("right_lung", "left_lung", "heart")
 
 
 def filled(polygons: list[Any], scale: float = 1.0) -> Mask:
-    """Return the union of polygons (lists of x, y points) as a mask ``(1024, 1024)``; all x, y are multiplied by
-    ``scale``.
-    """
+    """Return the union of polygons (lists of x, y points, times ``scale``) as a mask ``(1024, 1024)``."""
     canvas = np.zeros((SIDE, SIDE), np.uint8)
     for points in polygons:
         cv2.fillPoly(canvas, [np.round(np.asarray(points, float) * scale).astype(np.int32)], 1)

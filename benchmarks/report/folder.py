@@ -1,9 +1,10 @@
 """Speed and size of a complete report: tables, page and gallery of 14 models on 11,800 items.
 
-If the benchmark BENCH has too few items, its cases and pictures are copied under other ids. If it has too many items,
-its last cases are left out. Simulated models (``synthetic.py``) answer the items. With ``--browser PROGRAM`` the
-gallery is opened in that Chromium, and the script measures the milliseconds until a filter or an item is shown. Run it
-with ``python benchmarks/report/folder.py BENCH [--items N] [--models N] [--workers N] [--browser PROGRAM] [-o DIR]``.
+    python benchmarks/report/folder.py BENCH [--items N] [--models N] [--workers N] [--browser PROGRAM] [-o DIR]
+
+Cases of BENCH are copied or left out, so that the number of items fits. Simulated models (``synthetic.py``) answer the
+items. With ``--browser`` the script also measures the milliseconds until this Chromium shows a filter or an item of the
+gallery.
 """
 
 from __future__ import annotations
@@ -51,10 +52,9 @@ _HEAD = 64  # bytes; a PNG's width and height are among them
 
 
 def copies(source: Benchmark, wanted: int, folder: Path) -> Benchmark:
-    """Return a benchmark of copies of ``source``'s cases; it has just enough cases for ``wanted`` items.
+    """Return a benchmark of copies of ``source``'s cases, with just enough cases for ``wanted`` items.
 
-    The first copy of each case keeps its id. The thumbnails are written into ``folder``. A picture in a question on
-    places is cut to its file header, from which a report reads the size, and is written into ``folder`` too.
+    Thumbnails are written into ``folder``.
     """
     assert source.answers is not None
     assert source.cases is not None
@@ -148,8 +148,8 @@ def _milliseconds(page: Any, where: str, laid_out: str) -> float:
 class Memory:
     """Memory of this process and all processes that it started, in MB, measured every 50 ms.
 
-    ``peak`` counts the pages of libraries once; they are the only pages that the processes share. ``resident_peak`` is
-    the sum of the processes' resident memory, which counts these pages again for every process.
+    - ``peak``: the largest memory, with shared pages counted once.
+    - ``resident_peak``: the largest sum of the processes' resident memory.
     """
 
     def __init__(self) -> None:
@@ -157,9 +157,7 @@ class Memory:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def now(self) -> tuple[float, float]:
-        """Return the memory in use now, in MB, as two sums over the processes: the first counts shared pages once, the
-        second counts them again for every process.
-        """
+        """Return the memory in use now, in MB: with shared pages counted once, and for every process."""
         own, _ = _pages("self")
         started = list(map(_pages, _started()))
         once = own + sum(resident - shared for resident, shared in started)
@@ -174,20 +172,18 @@ class Memory:
 
 
 def _started() -> Iterator[str]:
-    """Yield the numbers of the processes that this process started, with multiprocessing's own.
-
-    A process whose program has not begun is left out: it has the memory and the command line of this process.
-    """
+    """Yield the numbers of the processes that this process started, with multiprocessing's own."""
     own = Path("/proc/self/cmdline").read_bytes()
     for file in Path("/proc/self/task").glob("*/children"):
         with suppress(FileNotFoundError, ProcessLookupError):
             for number in file.read_text(encoding="ascii").split():
+                # Before its program begins, a process has the memory and the command line of this process.
                 if Path(f"/proc/{number}/cmdline").read_bytes() != own:
                     yield number
 
 
 def _pages(process: str) -> tuple[int, int]:
-    """Return the number of resident pages of a process, and how many of them are of files, such as libraries."""
+    """Return the number of resident pages of a process, and how many of them are of files."""
     with suppress(FileNotFoundError, ProcessLookupError):
         _, resident, shared, *_ = Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()
         return int(resident), int(shared)

@@ -1,9 +1,8 @@
 """Speed of all tables with intervals and of the report's page, for 14 models on 11,800 items.
 
-One table, the accuracies of levels and kinds, is also made by a bootstrap in a loop, the usual way to compute
-intervals: pandas resamples the frame for each replicate. The loop is timed on a few replicates, and its time is scaled
-up to 2,000 replicates. The loop and chexqa run in the same process, one after the other. Run it with `python
-benchmarks/report/run.py [MODELS]`.
+    python benchmarks/report/run.py [MODELS]
+
+The table of levels and kinds is also made by a bootstrap in a loop with pandas, for comparison.
 """
 
 from __future__ import annotations
@@ -43,9 +42,7 @@ def read_log_seconds(run: Run) -> float:
 
 
 def loop_seconds(grades: pd.DataFrame) -> float:
-    """Time a loop over a few bootstrap replicates of the scores of all levels and kinds; return the seconds that 2,000
-    replicates would take.
-    """
+    """Return the seconds that a loop over 2,000 bootstrap replicates of all scores would take."""
     compared = grades[grades["level"].isin(LEVELS) & (grades["finding"] != levels_and_stages.NOT_COMPARED)]
     patients = dict(iter(compared.groupby("patient_id")))
     names = np.array(list(patients))

@@ -25,10 +25,7 @@ _MODEL: dict[str, Any] = {"litellm": "openai/sim", "api_base": None, "decoding":
 
 
 def benchmark(cases_per_path: int = 100, grid: bool = True, seed: int = 0) -> Benchmark:
-    """Return a benchmark of seven findings with three paths each, and ``cases_per_path`` cases on each path.
-
-    With 100 cases per path and finding it has 11,800 items; 1,400 of them are of the grid.
-    """
+    """Return a benchmark of seven findings with three paths each, and ``cases_per_path`` cases on each path."""
     random = np.random.default_rng(seed)
     items: list[Item] = []
     answers: dict[str, Answer] = {}
@@ -94,10 +91,9 @@ def _right(item: Item, path: Any, last: int, random: np.random.Generator) -> tup
 
 
 def run(bench: Benchmark, models: int = 14, protocol: str = "end_to_end", seed: int = 1) -> Run:
-    """Return a run of ``models`` models, of which sim-01 has the highest skill.
+    """Return a run of ``models`` models, with skills from the highest (sim-01) to the lowest.
 
-    A model knows the answer to an item with a probability equal to its skill, and otherwise guesses. It always guesses
-    the coordinates of a place.
+    A model knows an answer with a probability equal to its skill, and otherwise guesses. It guesses all places.
     """
     random = np.random.default_rng(seed)
     assert bench.answers is not None

@@ -1,13 +1,11 @@
-"""A complete review by six simulated readers, who judge about 210 items on the review page in a real browser, by
-keyboard.
+"""A complete review by six simulated readers, who judge about 210 items on the review page in a real browser.
 
-A benchmark is made of phantoms. Each reader answers all questions blind, closes this part, and then judges the proposed
-answers. The page is reloaded after some rows, and the browser crashes once in each part. Two readers reject one
-outline. Its mask is redrawn on the page, another reader signs it, and the benchmark is generated again. The verdicts
-are carried over to the new benchmark, and its new items are judged. The answers saved by a page with proposals are also
-typed into the spreadsheet of the same rows; the import of the spreadsheet and that of the page must write the same
-``verdicts.jsonl``. The script prints the number of keys pressed and the seconds of each step, and ends with an error if
-an answer is lost. Run it with `python benchmarks/review/round.py [CASES]` (38 by default).
+    python benchmarks/review/round.py [CASES]
+
+A benchmark is made of phantoms (38 by default). The readers answer all questions blind and then judge the proposals, by
+keyboard; the page is reloaded and the browser crashes on the way. A rejected mask is redrawn and signed, the benchmark
+generated again, and the verdicts are carried over. A spreadsheet with the saved answers must import as the same
+``verdicts.jsonl``. The script prints the keys pressed and the seconds of each step, and fails if an answer is lost.
 """
 
 from __future__ import annotations
@@ -80,8 +78,7 @@ class Reader:
     def work(self, folder: Path, said: dict[str, list[str]], what: str) -> None:
         """Judge every row of a page by pressing the keys that ``said`` has for the row's id.
 
-        The page is reloaded after some random rows, and the page's process is crashed on purpose after one row. The
-        pressed keys are counted under the name ``what``, such as ``blind``.
+        The page is reloaded, and crashed once. The pressed keys are counted under the name ``what``.
         """
         self.open(folder)
         rows = page_data(folder)["rows"]
@@ -108,8 +105,9 @@ class Reader:
         self.open(folder)
 
     def save(self, out: Path, close: bool = False) -> Path:
-        """Save the answers into the folder ``out`` and return the file; if ``close`` is True, close the part, so that
-        no answer can change.
+        """Save the answers into the folder ``out`` and return the file.
+
+        If ``close`` is True, close the part; its answers are then final.
         """
         with self.page.expect_download() as download:
             if close:
@@ -130,20 +128,17 @@ def answer_keys(item: Item, answer: tuple[int, ...]) -> list[str]:
 
 
 def right_or_wrong(item: Item, key: Answer, rng: random.Random) -> tuple[int, ...]:
-    """Return the right answer with a probability of 90 %, otherwise the next option.
-
-    Questions with several right options, or without listed options, are always answered right.
-    """
+    """Return the right answer with a probability of 90 %, otherwise the next option."""
     if item.form.takes_several or not item.form.lists_options or rng.random() < 0.9:
         return key.answer if item.form.lists_options else key.answer[:1]
     return (key.answer[0] % len(item.options) + 1,)
 
 
 def same_bytes(saved: Path, sheet: Path, batch: Path, work: Path) -> None:
-    """Type the answers of a saved page into the sheet that has the same rows, and import both files.
+    """Type the answers of a saved page into the sheet with its rows, and import both files.
 
-    Raises ``AssertionError`` unless both imports store the same bytes. ``batch`` is the folder that was exported;
-    ``work`` is a folder for the files.
+    Raises ``AssertionError`` unless both imports store the same bytes. ``batch`` is the exported folder; ``work`` is a
+    folder for the files.
     """
     rows = {row["cells"][columns.ID]: row["cells"] for row in json.loads(saved.read_text())["rows"]}
     book = openpyxl.load_workbook(sheet)
@@ -168,10 +163,7 @@ _FILLED = {columns.VERDICT, columns.CORRECTED, columns.REASON, columns.COMMENT}
 
 
 def review_items(browser: Browser, bench: Benchmark, folder: Path, keys: Counter[str]) -> str:
-    """Let all readers answer blind, then judge the proposals.
-
-    They reject the outline of one case; return the id of this case.
-    """
+    """Let all readers answer blind, then judge the proposals; return the id of the case with a rejected outline."""
     answers, items = bench.answers or {}, {columns.item_row_id(item.item_id): item for item in bench.items}
     sheets, rng = folder / "sheets", random.Random(7)
     chexqa("review", "export", bench.folder, "-o", sheets, "--reviewers", ",".join(READERS), "--page")
@@ -213,10 +205,7 @@ def review_items(browser: Browser, bench: Benchmark, folder: Path, keys: Counter
 
 
 def redraw_mask(browser: Browser, folder: Path, keys: Counter[str]) -> Path:
-    """Redraw the masks that the review rejected, let another reader sign them, and return the corrected manifest.
-
-    The rejected masks are listed in ``bench-2/mask_review.jsonl``.
-    """
+    """Redraw the masks that the review rejected, let another reader sign them, and return the corrected manifest."""
     cases, rng = folder / "cases", random.Random(8)
     redrawn, signed = cases / "redrawn.jsonl", cases / "signed.jsonl"
     steps = (
@@ -248,9 +237,7 @@ def redraw_mask(browser: Browser, folder: Path, keys: Counter[str]) -> Path:
 
 
 def carry_over(browser: Browser, folder: Path, manifest: Path, keys: Counter[str]) -> None:
-    """Generate the benchmark again from ``manifest``, carry the verdicts over, judge the new items, and make the next
-    version from all verdicts.
-    """
+    """Generate the benchmark again, carry the verdicts over, judge the new items, and make the next version."""
     new, store, rest = folder / "bench-3", folder / "carried" / "verdicts.jsonl", folder / "again.txt"
     chexqa("generate", manifest, "-o", new)
     store.parent.mkdir()

@@ -1,14 +1,11 @@
 """Time, file sizes and memory of a review: export, import, sheets with proposals, figures, and the next version.
 
-A benchmark of 2,100 cases, equally many on each path (about 10,400 items), is made from a few phantoms. The pictures of
-each case are shifted by a different number of pixels, so that no two pictures are the same; a case has 2.4 MB of
-pictures. The items are assigned to six reviewers. The script fills in their sheets and imports them. It prints the
-seconds of each step, the peak memory, the size of each folder and of the largest file. If LibreOffice is installed, the
-script opens the largest file in it. With `--page-only` it writes review pages instead of sheets, imports files like
-those that the pages save, and opens the largest page in Chromium.
+    python benchmarks/review/run.py [CASES|FOLDER] [--page-only]
 
-Run it with `python benchmarks/review/run.py [CASES|FOLDER] [--page-only]`. CASES is the number of cases. FOLDER is a
-folder whose subfolder `bench` is a benchmark made before.
+A benchmark of 2,100 cases (about 10,400 items) is made from a few phantoms, or read from the subfolder `bench` of
+FOLDER. The script fills in and imports the sheets of six reviewers. It prints the seconds of each step, the peak
+memory, and the sizes of folders and files. LibreOffice, if installed, opens the largest file. With `--page-only` there
+are review pages instead of sheets, and Chromium opens the largest one.
 """
 
 from __future__ import annotations
@@ -56,7 +53,7 @@ DAY = "2026-03-01T10:00:00Z"
 
 
 def jpeg_with_comment(data: bytes, text: str) -> bytes:
-    """Return the JPEG with a comment inserted after its first marker, so that its bytes differ from other copies."""
+    """Return the JPEG with a comment inserted after its first marker."""
     body = text.encode()
     return data[:2] + b"\xff\xfe" + (len(body) + 2).to_bytes(2, "big") + body + data[2:]
 
@@ -67,10 +64,9 @@ def moved(data: bytes, number: int) -> bytes:
 
 
 def copy_of(bench: Benchmark, number: int, folder: Path) -> Callable[[str], str]:
-    """Return a function that writes a slightly changed copy of a picture and its thumbnail; it returns the copy's path.
+    """Return a function that copies a picture and its thumbnail into ``folder``; it returns the copy's path.
 
-    ``number`` (0 to 4,095) determines the change, so copies with different numbers are different files. The copies are
-    written into ``folder``; the function's argument and result are paths of pictures in a benchmark.
+    ``number`` (0 to 4,095) changes the copy slightly, so that all copies differ.
     """
     done: dict[str, str] = {}
 
@@ -106,10 +102,7 @@ def copied_item(item: Item, case_id: str, copy: Callable[[str], str]) -> Item:
 
 
 def large_benchmark(seed_bench: Benchmark, folder: Path, count: int) -> int:
-    """Write a benchmark of ``count`` cases, copied from ``seed_bench``, into ``folder``; return its number of items.
-
-    Each path has equally many cases.
-    """
+    """Write a benchmark of ``count`` cases, copied from ``seed_bench``, into ``folder``; return its number of items."""
     answers, keys = seed_bench.key("the benchmark")
     by_path: dict[str, list[str]] = {}
     for case_id, key in keys.items():
@@ -135,7 +128,7 @@ def large_benchmark(seed_bench: Benchmark, folder: Path, count: int) -> int:
 
 
 def fill(path: Path, said: Callable[[str], dict[str, str]]) -> None:
-    """Fill in a workbook: ``said`` returns the texts for a row's id, keyed by column title; change nothing else."""
+    """Fill in a workbook; ``said`` returns the texts for a row's id, keyed by column title."""
     typed: dict[str, dict[bytes, str]] = {}
     for number, tab in enumerate(openpyxl.load_workbook(path, read_only=True).worksheets, start=1):
         lines = tab.iter_rows(values_only=True)
@@ -166,12 +159,12 @@ def fill(path: Path, said: Callable[[str], dict[str, str]]) -> None:
 
 
 def answer(row: str) -> dict[str, str]:
-    """Return the cells of a row that is answered by the question's first option, keyed by column title."""
+    """Return the entries of a row answered by the first option, keyed by column title."""
     return {columns.ANSWER: "1"}
 
 
 def accept(row: str) -> dict[str, str]:
-    """Return the cells, keyed by column title, that a reviewer fills in to accept the proposal of a row."""
+    """Return the entries of a row with an accepted proposal, keyed by column title."""
     return {columns.VERDICT: "accept"}
 
 
@@ -200,10 +193,7 @@ def take_back(bench: Path, sheets: Path) -> None:
 
 
 def answer_page(page: Path, folder: Path) -> None:
-    """Write into ``folder`` the file that a page saves when every row is judged.
-
-    Blind rows are answered by the first option; in other rows the proposal is accepted.
-    """
+    """Write into ``folder`` the file that a page saves when every row is judged."""
     data = page_data(page)
     cells = {columns.ANSWER: "1"} if data["blind"] else {columns.VERDICT: columns.ACCEPT}
     change = {"id": "t-1", "at": DAY, "cells": cells}
@@ -267,10 +257,7 @@ def print_folders(sheets: Path) -> None:
 
 
 def opened_by_libreoffice(path: Path, folder: Path) -> str:
-    """Open and save a file in LibreOffice; return a sentence that says how long this took.
-
-    If LibreOffice is missing, the sentence says so.
-    """
+    """Return a sentence that says how long LibreOffice took to open and save a file, or that it is missing."""
     if shutil.which("soffice") is None:
         return "LibreOffice is not installed, so the largest file was not opened"
     start = time.perf_counter()

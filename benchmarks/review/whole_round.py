@@ -1,12 +1,11 @@
 """A complete review by six simulated readers, who fill in spreadsheets in a real LibreOffice.
 
-A benchmark is made of phantoms (44 by default, which give more than 210 items). The readers fill in their sheets in
-LibreOffice, first blind, then with the proposed answers. An unreadable verdict is written into one row; the import puts
-this row into a sheet of problems, where it is corrected. The figures of the review are compared with a second, plain
-computation. Two readers reject an outline, so the next version leaves its case out. Another person redraws the mask,
-and yet another one signs it. The benchmark is generated again, and the verdicts on all unchanged items are carried over
-and applied. Run it with
-``python benchmarks/review/whole_round.py [CASES]``. It prints the seconds of each step and stops at the first error.
+    python benchmarks/review/whole_round.py [CASES]
+
+A benchmark is made of phantoms (44 by default). The readers fill in their sheets, first blind, then with proposals. An
+unreadable verdict is corrected in a sheet of problems. The figures of the review are compared with a second, plain
+computation. A rejected mask is redrawn and signed, the benchmark generated again, and the verdicts are carried over.
+The script prints the seconds of each step and stops at the first error.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def timed(words: str, step: Callable[[], object]) -> None:
 
 
 def redraw(cases: Path, case_id: str, folder: Path) -> None:
-    """Write a slightly larger mask of the case into ``folder``, as a person who redrew the mask would send it."""
+    """Write a slightly larger mask of the case into ``folder``, as a redrawn mask."""
     case = next(case for case in read_manifest(cases, None) if case.case_id == case_id)
     mask = load_case(case).source_mask
     assert mask is not None, "a doubted outline has a mask"
@@ -94,10 +93,7 @@ def main(count: int) -> None:
 
 
 def correct(sheets: Path, home: Path) -> None:
-    """Write an unreadable verdict into a row of anna's sheet, and import the sheet.
-
-    The import puts the row into a sheet of problems. The row is corrected there, and both sheets are imported.
-    """
+    """Write an unreadable verdict into a row of anna's sheet, import it, and correct it in the sheet of problems."""
     folder = home / "spoilt"
     shutil.copytree(sheets / "anna-2", folder)
     row = next(sheet for sheet in json.loads((sheets / columns.BATCH_FILE).read_text())["sheets"]
@@ -114,8 +110,7 @@ def correct(sheets: Path, home: Path) -> None:
 
 
 def again(home: Path, key: str, case_id: str) -> None:
-    """Redraw a case's mask, have another person sign it, and generate the benchmark again; carry the verdicts over to
-    the new benchmark and apply them.
+    """Redraw a case's mask, have it signed, generate the benchmark again, and carry the verdicts over.
 
     ``key`` is the id of the case in the manifest, ``case_id`` its id in the benchmark.
     """
@@ -146,10 +141,7 @@ def again(home: Path, key: str, case_id: str) -> None:
 
 
 def kept(store: Path, case_id: str) -> list[dict[str, str]]:
-    """Return an entry for each of a review's verdicts on the attributes of the case; ``store`` is the file of verdicts.
-
-    These verdicts are stale once the case's mask changes, because attributes are measured on the mask.
-    """
+    """Return an entry for each verdict on the attributes of the case; ``store`` is the file of verdicts."""
     rows = [json.loads(line)["row"] for line in store.read_text().splitlines()]
     kinds = ("distribution", "severity", "comparison")
     return [{"case_id": case_id} for row in rows if row.startswith(f"i-{case_id}/") and row.endswith(kinds)]

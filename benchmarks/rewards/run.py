@@ -1,8 +1,7 @@
 """Processor time to compute the reward of one reply, and the part of this time that the parser takes.
 
-The replies are those stored for the tests. Each reply is scored as a reply to an item of the same kind, in a benchmark
-of phantoms. Rewards and parser are timed alternately in nine rounds, and the shortest times count. The ratio of the two
-times hardly depends on the machine. Run it with ``python benchmarks/rewards/run.py``.
+``python benchmarks/rewards/run.py`` scores the replies that are stored for the tests, in nine rounds. The shortest
+times count.
 """
 
 from __future__ import annotations

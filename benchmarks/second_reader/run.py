@@ -1,10 +1,10 @@
 """Agreement of a benchmark's key with three simulated second readers, computed by chexqa and by a separate count.
 
-``python benchmarks/second_reader/run.py BENCH [CASES]`` takes the lesions of a benchmark of phantoms, or those of its
-first CASES cases with a lesion. Each simulated reader redraws them: the outline moves by a smooth random distance,
-whose standard deviation is 3, 6 or 10 pixels of 1024 (the reader's error). For each reader the script prints the
-agreement that ``chexqa second-reader`` finds for each kind of question. For the questions on points and on the grid the
-script makes a count of its own from the mask files: which points lie in the mask, and which cell the mask covers most.
+    python benchmarks/second_reader/run.py BENCH [CASES]
+
+The readers redraw the lesions of a benchmark of phantoms, with errors of 3, 6 or 10 pixels of 1024. The script prints
+the agreement that ``chexqa second-reader`` finds for each kind of question, and a separate count for the questions on
+points and on the grid.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COUNTED = ("revision_expansion", "revision_contraction", "grid_cell")
 
 
 def first(bench: Benchmark, count: int) -> Benchmark:
-    """Return the benchmark reduced to its first ``count`` cases with a lesion, in the order of its items."""
+    """Return the benchmark reduced to its first ``count`` cases with a lesion."""
     cases = bench.key("choosing")[1]
     drawn = [case_id for case_id in dict.fromkeys(item.case_id for item in bench.items)
              if "lesion" in cases[case_id].measures["masks"]][:count]  # fmt: skip
@@ -39,11 +39,7 @@ def first(bench: Benchmark, count: int) -> Benchmark:
 
 
 def redraw(bench: Benchmark, folder: Path, px: float) -> None:
-    """Write every lesion's mask as a simulated second reader draws it.
-
-    The outline is moved by a smooth random distance with a standard deviation of ``px`` pixels of the working image
-    (longer side 1024). ``px`` changes only the size of the movement; its pattern stays the same.
-    """
+    """Write every lesion's mask as a simulated second reader draws it, with an error of ``px`` pixels."""
     random = np.random.default_rng(0)
     for case in bench.key("redrawing")[1].values():
         if "lesion" in case.measures["masks"]:
@@ -57,7 +53,7 @@ def redraw(bench: Benchmark, folder: Path, px: float) -> None:
 def kept(bench: Benchmark, folder: Path) -> dict[str, float]:
     """Return the share of keys that are also right for the masks in ``folder``, keyed by kind of question.
 
-    Only the kinds :data:`COUNTED` are counted. The count uses no code of the command ``second-reader``.
+    Only the kinds :data:`COUNTED` are counted, without code of chexqa's ``second-reader``.
     """
     answers, cases = bench.key("counting")
     stays: dict[str, list[bool]] = {kind: [] for kind in COUNTED}

@@ -1,11 +1,9 @@
 """A study with a known truth: fourteen models of known skill are asked, and the report must recover the skills.
 
-``python benchmarks/study/run.py BENCH FOLDER`` asks the simulated models sim-01 to sim-14 the benchmark BENCH, which
-must have its key. A model's skill at a level is the probability that it knows the answer; otherwise it guesses evenly
-among the options. Its score corrected for chance therefore estimates the skill. The script writes run and report into
-FOLDER. It prints the seconds that the run and the report take. For every level it prints how many 95 % intervals
-contain the known skill, and the rank correlation of the scores with the known ranking. The scores describe no real
-model.
+``python benchmarks/study/run.py BENCH FOLDER`` lets the simulated models answer the benchmark BENCH, and writes run and
+report into FOLDER. A model knows an answer with a probability equal to its skill, and otherwise guesses. The script
+prints the seconds, how many 95 % intervals contain the known skill, and the rank correlation of the scores with the
+known ranking.
 """
 
 from __future__ import annotations
@@ -62,10 +60,7 @@ def call(*arguments: object) -> float:
 
 
 def recovered(levels: pl.DataFrame) -> list[dict[str, Any]]:
-    """Return a row for each level with the number of models whose interval contains their known skill.
-
-    The row also has the rank correlation (Kendall's tau) of the models' scores with their known skills.
-    """
+    """Return a row for each level: the number of models with their known skill in the interval, and Kendall's tau."""
     rows = []
     for place, level in enumerate(LEVELS):
         found = {row["model"]: row for row in levels.filter(pl.col("level") == level).to_dicts()}
