@@ -217,7 +217,9 @@ def mask_csv_titles() -> tuple[str, ...]:
 
 
 def reasons(kind: SheetKind) -> tuple[str, ...]:
-    """Return the reasons that can be chosen in a kind of sheet."""
+    """Return the reasons that can be chosen in a kind of sheet; without a proposal, nothing shown can be wrong."""
+    if kind in ASKING:
+        return tuple(reason for reason in ITEM_REASONS if not reason.startswith("wrong"))
     return MASK_REASONS if kind == "masks" else ITEM_REASONS
 
 

@@ -483,6 +483,9 @@ def test_keys_stand_on_the_buttons_and_no_letter_means_two_things(made: Made) ->
         *((reason["word"], reason["key"]) for reason in data["reasons"]),
     ]:
         assert f"<kbd>{letter}</kbd> {word}" in text
+    # Without a proposal, no reason calls one wrong.
+    asked = [reason["word"] for reason in made.data("anna-1-blind-part-1")["reasons"]]
+    assert asked == ["unclear question", "poor picture", "borderline", "cannot tell", "other"]
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ class Reading:
             return None
         dealt, row_id = self._identify(cells)
         on_mask = columns.is_mask_row(row_id)
-        reason = self._word(cells, REASON, columns.reasons("masks" if on_mask else dealt.kind))
+        reason = self._word(cells, REASON, columns.MASK_REASONS if on_mask else columns.ITEM_REASONS)
         comment = _comment(cells.get(COMMENT, ""))
         if on_mask:
             return Meaning(dealt, row_id, self._mask_verdict(cells), None, reason, comment)
