@@ -218,9 +218,8 @@ def mask_csv_titles() -> tuple[str, ...]:
 
 def reasons(kind: SheetKind) -> tuple[str, ...]:
     """Return the reasons that can be chosen in a kind of sheet; without a proposal, nothing shown can be wrong."""
-    if kind in ASKING:
-        return tuple(reason for reason in ITEM_REASONS if not reason.startswith("wrong"))
-    return MASK_REASONS if kind == "masks" else ITEM_REASONS
+    known = MASK_REASONS if kind == "masks" else ITEM_REASONS
+    return tuple(reason for reason in known if kind not in ASKING or not reason.startswith("wrong"))
 
 
 def check_name(name: str, where: str) -> str:

@@ -496,8 +496,8 @@ def test_missing_reasons_and_missing_verdicts_are_named(bench: Benchmark, tmp_pa
     place = next(number for number, row in enumerate(rows_in(sheet), 2) if row[columns.VERDICT] == "fix"
                  and not row[columns.COMMENT])  # fmt: skip
     tab = work_tabs(openpyxl.load_workbook(sheet))[0].title
-    line = f"anna-2.xlsx, tab '{tab}', row {place}: the verdict is 'fix', "
-    line += "but there is no reason; give one, and import the sheet again with --replace.\n"
+    line = f"anna-2, tab '{tab}', row {place}: the verdict is 'fix', "
+    line += "but there is no reason; give one, and import the returned file again with --replace.\n"
     code, _, err = cli("review", "import", sheet, "--batch", sheets)
     assert (code, err) == (0, f"no reason: {line}")
     code, out, err = cli("review", "apply", bench.folder, store, "-o", tmp_path / "next")

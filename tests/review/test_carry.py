@@ -95,7 +95,11 @@ def test_a_changed_key_costs_its_own_review_and_no_more(reviewed_items: Path, tm
     code, text, err = cli(*command)
     assert (code, err) == (0, "")
     assert "0 not carried over" in text
+    assert "to judge: chexqa review export" in text
     assert (tmp_path / "more.txt").read_text() == f"{item.item_id}\n", "a new question about a reviewed case"
+
+    _, text, _ = cli("review", "carry", bench, bench, store, "-o", tmp_path / "same.jsonl")
+    assert "Nothing is left to judge." in text
 
     code, _, err = cli("review", "apply", new, store, "-o", tmp_path / "never")
     assert (code, "chexqa review carry OLD NEW" in err) == (2, True)

@@ -213,6 +213,24 @@ def test_a_redrawn_mask_is_measured_and_counts_once_a_second_reader_has_signed(
     last.unlink()
 
 
+def test_missing_radiographs_are_told_with_the_option_that_finds_them(drawn: Drawn, tmp_path: Path, cli: Cli) -> None:
+    text = drawn.page.read_text()
+    data = json.loads(text.partition('type="application/json">')[2].partition("</script>")[0])
+    counts = [HEIGHT * 800, HEIGHT * 200, HEIGHT * (WIDTH - 1000)]
+    contour = {"size": [HEIGHT, WIDTH], "counts": counts, "changes": 1}
+    about = page_answers(data, data["rows"][0], contour)
+    (tmp_path / "anna-masks.json").write_text(json.dumps(about))
+    manifest, store, root = tmp_path / "cases.jsonl", tmp_path / "v.jsonl", ("--image-root", drawn.folder)
+    manifest.write_text((drawn.folder / "cases.jsonl").read_text())
+    command = ("review", "import", tmp_path / "anna-masks.json", "--batch", drawn.folder / "sheets", "-o", store)
+    code, _, wrong = cli(*command, "--benchmark", manifest)
+    assert (code, "deep.png was not found; if the data lies elsewhere, give --image-root" in wrong) == (2, True)
+    assert cli(*command, "--benchmark", manifest, *root)[0] == 0
+    # The advice on the next step names the same folder.
+    code, out, _ = cli("review", "apply", manifest, store, *root, "-o", tmp_path / "new.jsonl")
+    assert (code, f"--only redrawn --image-root {drawn.folder} --reviewers NAME" in out) == (0, True)
+
+
 @pytest.mark.parametrize(
     ("contour", "told"),
     [

@@ -42,6 +42,7 @@ from chexqa.review.sheets.evidence_text import (
     LUNGS,
     MOST,
     NEAR,
+    NO_CELL,
     UNSTABLE,
     evidence_words,
     flags,
@@ -294,7 +295,7 @@ def test_small_shares_keep_a_decimal() -> None:
 def test_a_proposal_is_spelled_out() -> None:
     assert proposed_words(item("location", multi=True), answer({}, (1, 3))) == "1. option 1\n3. option 3"
     assert proposed_words(item("grid_cell"), answer({}, (2, 3))) == "any of option 2, option 3"
-    assert proposed_words(item("grid_cell"), answer({}, ())) == "no cell can be hit"
+    assert proposed_words(item("grid_cell"), answer({}, ())) == NO_CELL
 
 
 # The contract with import.

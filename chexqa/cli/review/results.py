@@ -168,6 +168,8 @@ def carry(
     if found.cases:
         items = f"{plural(len(found.items), 'item')} of " if found.items else ""
         say(f"{items}{plural(len(found.cases), 'case')} to judge: chexqa review export {new} --cases {rest or 'FILE'}")
+    else:
+        say("Nothing is left to judge.")
 
 
 @click.command(epilog="Example: chexqa review apply bench verdicts.jsonl -o bench-2")
@@ -255,7 +257,8 @@ def _apply_to_manifest(
     said = ", ".join(f"{count:,} {state or 'not reviewed'}" for state, count in reviewed.states.most_common())
     say(f"{out}: {said}")
     folder = source if source.is_dir() else source.parent
-    root = "" if real(out).parent == real(folder) else f" --image-root {argument(folder)}"
+    base = image_root or folder
+    root = "" if real(out).parent == real(base) else f" --image-root {argument(base)}"
     if reviewed.unsigned:
         say(f"{plural(len(reviewed.unsigned), 'redrawn mask')} must be signed (approved) by a second reader.")
         say(f"Next: chexqa review export {argument(out)} --what masks --only redrawn{root} --reviewers NAME -o SIGNING")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
-from chexqa.contract.cases import Case, load_case, read_manifest
+from chexqa.contract.cases import IMAGE_ROOT_HINT, Case, load_case, missing_file, read_manifest
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, read_jsonl, write_jsonl
 from chexqa.files.opening import sha256_of
@@ -177,6 +177,9 @@ def _manifest(path: Path, image_root: Path | None, expected: str) -> Mapping[str
 
 
 def _of_case(case: Case, row: str) -> Drawable:
+    lost = missing_file(case)
+    if lost is not None:
+        raise InputError(f"'{row}' has a new outline, but {lost.name} was not found; {IMAGE_ROOT_HINT}")
     shape = read_radiograph(case.image).shape
     before = None if case.mask is None else mask_source.read(case.mask, shape, f"the mask of '{row}'", case.mask_frame)
     spacing = case.pixel_spacing_mm

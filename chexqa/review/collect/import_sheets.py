@@ -144,9 +144,10 @@ def import_sheets(order: ImportOptions) -> Imported:
 def without_reason(verdicts: Iterable[Verdict]) -> list[str]:
     """Return a line for each file with rows whose verdict needs a reason and has none."""
     return fold(
-        Problem(one.source["file"], one.source["tab"], one.source["row"],
-                f"the verdict is '{one.verdict}', but there is no reason; give one, and import the sheet again with "
-                "--replace")
+        # A page's rows are stored under the sheet with the same rows, whose file need not exist.
+        Problem(Path(one.source["file"]).stem, one.source["tab"], one.source["row"],
+                f"the verdict is '{one.verdict}', but there is no reason; give one, and import the returned file "
+                "again with --replace")
         for one in verdicts if one.lacks_reason
     )  # fmt: skip
 

@@ -20,6 +20,7 @@ from chexqa.review.collect.verdicts import Verdict, by_item
 from chexqa.review.columns import ACCEPT, FIX, REJECT, SheetKind
 from chexqa.review.export_options import one_name
 from chexqa.review.resolve.decide import Vote, decide
+from chexqa.review.sheets.evidence_text import NO_CELL
 from chexqa.review.sheets.export import Beside, Maker, Wish, Written, bench_source, new_folder
 from chexqa.review.sheets.questions import Entry, Questions
 from chexqa.review.sheets.sheet import Tab, fill_tabs
@@ -156,7 +157,7 @@ def _of_key(item: Item, key: Answer) -> str:
     """Return the key as a reader would give it; for the grid this is one cell in the middle of the hits."""
     middle = len(key.answer) // 2
     shown = key.answer if item.form.lists_options else key.answer[middle : middle + 1]
-    return _options(item, shown) or "no cell can be hit"
+    return _options(item, shown) or NO_CELL
 
 
 def in_words(item: Item, vote: Vote, comment: str | None, blind_name: bool) -> str:

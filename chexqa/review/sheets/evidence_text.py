@@ -32,6 +32,9 @@ FLAG_WORDS = {
     HARD: "a small lesion, or a small error in the outline",
 }
 
+# A grid's key without a cell: the lesion fills none up to the threshold.
+NO_CELL = "no cell: none is filled up to the threshold, so none counts as right"
+
 _NAMES = {NEAR_THRESHOLD: NEAR, MOST_FILLED: MOST, BOTH_LUNGS: BOTH, DOUBTFUL_LUNGS: LUNGS, PREDICTED_LUNGS: PREDICTED}
 
 
@@ -49,7 +52,7 @@ def evidence_words(item: Item, answer: Answer, case: CaseKey, kinds: Mapping[str
 def proposed_words(item: Item, answer: Answer) -> str:
     """Return the proposed answer in words, one right option per line."""
     if not answer.answer:
-        return "no cell can be hit"
+        return NO_CELL
     by_number = {option.n: option for option in item.options}
     if not item.form.lists_options:
         cells = ", ".join(str(by_number[number].text) for number in answer.answer)
