@@ -426,7 +426,7 @@ def test_an_accepted_row_takes_no_reason_that_calls_it_wrong(made: Made, tab: Ta
     tab.press("a", "w")
     assert page.evaluate("answers.of(row().id)") == {"verdict": "accept"}
     assert "press f first" in page.locator("#message").inner_text()
-    tab.press("n")
+    tab.press("N")  # as with Caps Lock
     assert page.evaluate("answers.of(row().id)") == {"verdict": "accept", "reason": "borderline"}
 
 

@@ -294,9 +294,10 @@ document.addEventListener("keydown", (event) => {
   if (!action && letter === "Escape") action = () => { wantsCell = row().grid && (DATA.blind || withoutProposal()); cellTyped = ""; paint(); };
   if (!action && letter.length === 1 && cellKey(letter)) { event.preventDefault(); return; }
   if (!action && /^[1-9]$/.test(letter)) action = () => choose(Number(letter));
-  if (!action) action = KEYS[letter] ?? null;
+  const small = letter.length === 1 ? letter.toLowerCase() : letter;  // Caps Lock may be on
+  if (!action) action = KEYS[small] ?? null;
   if (!action) {
-    const chosen = DATA.reasons.find((one) => one.key === letter);
+    const chosen = DATA.reasons.find((one) => one.key === small);
     if (chosen) action = () => reason(chosen.word);
   }
   if (action) { event.preventDefault(); action(); }
