@@ -1,6 +1,4 @@
-"""Log-probability of a reply's answer, from the log-probabilities of tokens that the server gives with
-``--logprobs``.
-"""
+"""Log-probability of a reply's answer, from the tokens' log-probabilities that a server gives with ``--logprobs``."""
 
 from __future__ import annotations
 
@@ -18,13 +16,12 @@ Tokens = Sequence[tuple[str, float]]
 
 
 def answer_logprob(item: Item, parsed: tuple[int, ...] | None, tokens: Tokens | None) -> float | None:
-    """Return the natural logarithm of the probability of the answer's tokens: the sum of their log-probabilities.
+    """Return the log-probability (natural logarithm) of the answer's tokens; None if the answer is not found.
 
-    ``parsed`` is the answer that the parser read from the whole reply. ``tokens`` has each token of the reply with its
-    log-probability. The answer's text is the shortest part of a line from which the parser reads the same answer. Lines
-    are tried from the last one upwards; in a line, first the words after the answer are cut off, then the words before
-    it. Lines that state a confidence are skipped. Return None if no line gives this answer, and for questions on
-    places.
+    - ``parsed``: the answer that the parser read from the reply.
+    - ``tokens``: the tokens of the reply, with their log-probabilities.
+
+    Questions on places give None.
     """
     if not parsed or not tokens or item.form.is_place:
         return None
@@ -41,6 +38,8 @@ def answer_logprob(item: Item, parsed: tuple[int, ...] | None, tokens: Tokens | 
 
 def _span(item: Item, parsed: tuple[int, ...], reply: str) -> tuple[int, int] | None:
     """Return the start and end of the answer's text in the reply; None if no line is read as this answer."""
+    # The shortest part of a line from which the parser reads the answer. Lines are tried from the last one upwards;
+    # lines that state a confidence are skipped. The words after the answer are cut off first, then those before it.
     for line in reversed([*_LINE.finditer(reply)][-_LINES:]):
         if parser_confidence.read(line[0]).state != "missing":
             continue

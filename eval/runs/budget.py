@@ -13,7 +13,7 @@ from chexqa.contract.read_run import Turn
 class Budget:
     """Limits of one command in dollars, tokens and minutes; None means no limit.
 
-    The money and tokens of turns that are already in the logs count towards the limits.
+    Turns that are already in the logs count towards the limits on dollars and tokens.
     """
 
     usd: float | None = None
@@ -22,7 +22,7 @@ class Budget:
 
 
 def tokens(turn: Turn) -> int | None:
-    """Return the sum of a turn's input and output tokens; return None if the server did not report tokens."""
+    """Return the input and output tokens of a turn together; None if the server did not report them."""
     if _without_reply(turn):
         return 0
     if turn.usage is None or turn.usage["input_tokens"] is None or turn.usage["output_tokens"] is None:
@@ -83,10 +83,7 @@ class BudgetTracker:
             self._pay(turn)
 
     def reserve(self, model: str) -> str | None:
-        """Reserve budget for one turn.
-
-        Return None if this succeeds. If no further turn may be asked, return the reason as a clause.
-        """
+        """Reserve budget for one turn; return None, or the reason (a clause) why no further turn may be asked."""
         if self._unknown:
             return self._unknown
         wanted = self._in_flight + Counter({model: 1})

@@ -43,10 +43,9 @@ REJECTED_AT_FIRST = 10
 
 
 class PlannedConversation(NamedTuple):
-    """Conversation to be asked: the number of its repeat, the number of its rotation (order of the options), and its
-    items.
+    """Conversation to be asked: the numbers of its repeat and rotation (order of the options), and its items.
 
-    The rotation is not applied yet: the items have their options in the benchmark's order.
+    The items still have their options in the benchmark's order.
     """
 
     repeat: int
@@ -55,7 +54,7 @@ class PlannedConversation(NamedTuple):
 
 
 def talks(conversations: Iterable[Conversation], modifiers: option_order.Modifiers) -> list[PlannedConversation]:
-    """Return each conversation once for every repeat and rotation; all rotations of a repeat come one after another."""
+    """Return the conversations for every repeat and rotation."""
     rows = list(conversations)
     return [
         PlannedConversation(repeat, rotation, conversation)
@@ -81,8 +80,7 @@ class ConversationWorker:
     ) -> None:  # fmt: skip
         """Start from the turns already in ``log.turns``; raise ``InputError`` if these turns are from another run.
 
-        ``until`` is the stopping rule's state: it orders the conversations and receives every turn. ``pictures`` makes
-        the pictures of stressed items.
+        ``until`` stops the run early, ``pictures`` makes the pictures of stressed items; None if not needed.
         """
         self.plan, self.model, self.log, self.client = plan, model, log, client
         self.limiter, self.tracker, self.watch = limiter, None if data_policy.is_baseline(model) else tracker, watch
@@ -135,8 +133,7 @@ class ConversationWorker:
     def stop(self, why: str, then: str = AGAIN) -> None:
         """Ask no more questions, but let the turns in flight finish.
 
-        ``why`` is the reason, and ``then`` says what the user can do about it. The progress keeps
-        the reason and the advice of the first call.
+        ``why`` is the reason, and ``then`` says what the user can do about it.
         """
         if (self.open or self._held_now) and not self.progress.stopped:
             self.progress.stopped, self.progress.then = why, then
@@ -188,11 +185,9 @@ class ConversationWorker:
             self.stop(f"its endpoint refused each of the first {self._rejected} questions", MEND)
 
     async def settle(self) -> None:
-        """Log the turns that overflowed (their input was too long for the model) and are not logged yet.
-
-        If the model has answered any question, they are logged as overflows, and their conversations continue.
-        Otherwise its server may be the cause, so they are logged as errors.
-        """
+        """Log the turns that overflowed (their input was too long for the model) and are not logged yet."""
+        # If the model has answered any question, they are logged as overflows, and their conversations continue.
+        # Otherwise its server may be the cause, so they are logged as errors.
         held, self._held_back = self._held_back, []
         for talk, turn in held:
             if self._has_answered:
@@ -225,10 +220,7 @@ class ConversationWorker:
         return turn
 
     async def _reply(self, talk: PlannedConversation, item: Item, messages: Sequence[Message], mark: str) -> Reply:
-        """Return the model's reply to the messages.
-
-        ``mark`` is the hash of the request; in a batch, the reply is looked up by this hash in the batch's results.
-        """
+        """Return the model's reply to the messages; ``mark`` is the hash of the request."""
         return await self.client.ask(self.model, messages, self.limiter)
 
     async def _turn(
@@ -303,10 +295,7 @@ class ConversationWorker:
         return PlaceReading(answer_parser.read(item, text, reply.finish_reason))
 
     def _stated(self, reply: Reply) -> StatedConfidence:
-        """Return the confidence that a reply states, and the reply's other text.
-
-        If the run does not ask for a confidence, none is read from the text.
-        """
+        """Return the confidence that a reply states, if the run asks for it, and the reply's other text."""
         if self.plan.condition.confidence and reply.outcome == "reply":
             stated = parser_confidence.read(reply.text)
             return stated if reply.confidence is None else stated._replace(value=reply.confidence)
@@ -328,9 +317,7 @@ def _introduced(plan: RunIdentity, item: Item) -> tuple[str, ...]:
 
 
 def _condition(plan: RunIdentity, item: Item) -> str | None:
-    """Return the value of a turn's field ``condition``: the examples and the kind of altered picture; None if there are
-    neither.
-    """
+    """Return a turn's field ``condition``: the examples and the kind of altered picture; None without both."""
     altered = None if item.condition == ORIGINAL or _stress(plan, item) else item.condition
     return ", ".join(filter(None, (plan.condition.examples, altered))) or None
 
@@ -341,10 +328,7 @@ def _stress(plan: RunIdentity, item: Item) -> str | None:
 
 
 def _began(asked: datetime, reply: Reply) -> str:
-    """Return the time when the answered attempt began; if this is unknown, the time when the question was asked.
-
-    The two times differ if the question waited for a free slot or for earlier attempts. ``run status`` derives the time
-    of the last reply from the returned time.
-    """
+    """Return the time when the answered attempt began; if this is unknown, the time when the question was asked."""
+    # The two times differ if the question waited for a free slot or for earlier attempts.
     answered = None if reply.latency_s is None else datetime.now(UTC) - timedelta(seconds=reply.latency_s)
     return (answered or asked).isoformat(timespec="milliseconds")

@@ -1,14 +1,10 @@
 """Estimate of the requests and the cost of a run, made from its real conversations; nothing is sent.
 
-- Text: four characters count as one token, and each message adds four tokens.
-- Pictures: the tokens follow from a picture's size and the registry's ``image_tokens``. A picture is uploaded as
-  base64, which has four characters for three bytes.
-- Replies: a reply has the registry's ``reply_tokens``. Its thinking is removed before the reply joins the history, so
-  the reply has only 100 tokens there.
-- Answers: every answer is assumed to be wrong. Protocols that show right answers then have their longest history.
-- Prefix cache: ignored by default. If a cache is assumed, each request takes the tokens of the request before it from
-  the cache.
-- Baselines: they answer in this process, so they read no tokens and cost nothing.
+- Text: four characters count as one token, and a message adds four tokens.
+- Pictures: the tokens follow from the size and the registry's ``image_tokens``.
+- Replies: a reply has the registry's ``reply_tokens``. In the history it has 100 tokens, without its thinking.
+- Answers: all are assumed to be wrong, which gives the longest history.
+- Prefix cache: if it is assumed, a request takes the tokens of the request before it from the cache.
 """
 
 from __future__ import annotations
@@ -46,8 +42,9 @@ Size = tuple[int, int]
 class Request(NamedTuple):
     """One request, which asks one question.
 
-    ``text_tokens`` is the number of tokens of its texts, and ``sizes`` has the sizes of its pictures. ``first`` is True
-    if the question begins a conversation.
+    - ``text_tokens``: the number of tokens of its texts.
+    - ``sizes``: the sizes (width, height) of its pictures in pixels.
+    - ``first``: True if the question begins a conversation.
     """
 
     text_tokens: int
@@ -57,11 +54,10 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True)
 class Work:
-    """Requests that a run by one protocol sends to each model.
+    """Requests that a run by one protocol sends to a model.
 
-    Each request is sent ``times`` times: the number of repeats multiplied by the number of orders of the options.
-    ``picture_bytes`` is the size of the pictures' files, and ``upload_bytes`` their size as base64; both count all
-    requests.
+    - ``times``: how often a request is sent, ``repeats * rotations``.
+    - ``picture_bytes``, ``upload_bytes``: the bytes of all pictures sent, as files and as base64.
     """
 
     protocol: Protocol
@@ -81,10 +77,9 @@ class Work:
         return self.times * len(self.requests)
 
     def seconds(self, reply_s: float, concurrency: int) -> float:
-        """Return the duration of a run in seconds, if each reply takes ``reply_s`` seconds.
+        """Return the duration of a run in seconds.
 
-        ``concurrency`` conversations are asked at the same time; the questions of a conversation are asked one after
-        another.
+        A reply takes ``reply_s`` seconds, and ``concurrency`` conversations are asked at the same time.
         """
         lengths: list[int] = []
         for request in self.requests:
@@ -102,9 +97,9 @@ class Work:
 class Estimate:
     """The estimate for one model and protocol; None means unknown.
 
-    ``too_long`` is the number of calls longer than the model's context. ``too_many_images`` is the number of calls with
-    more pictures than the model accepts. ``lacking`` names the fields that the models file lacks; without them the
-    tokens or the cost are unknown. A model that costs nothing needs no price.
+    - ``too_long``: the number of requests that are longer than the model's context.
+    - ``too_many_images``: the number of requests with more pictures than the model accepts.
+    - ``lacking``: the fields that the models file needs for the unknown numbers.
     """
 
     model: str
@@ -130,11 +125,8 @@ def work(
     interventions: Sequence[str] = (ORIGINAL,),
     stress: Sequence[str] = (),
 ) -> Work:
-    """Return the requests of a protocol, made by rendering every conversation once.
-
-    A stressed picture is counted with the size of its original, because it is not made before the run. Raise
-    ``InputError`` if the benchmark lacks something that the protocol needs.
-    """
+    """Return the requests of a run; raise ``InputError`` if the benchmark lacks something that the protocol needs."""
+    # A stressed picture is counted with the size of its original, because it is not made before the run.
     subset.check_conditions(benchmark, interventions, protocol)
     whole = subset.chosen(benchmark, limit, limit_per_path, interventions)
     items = subset.conditioned(benchmark, whole, interventions)
@@ -169,8 +161,9 @@ def text_tokens(messages: Sequence[Message]) -> int:
 
 
 def estimate(load: Work, model: Model, price: Price | None, reply_tokens: int | None, cached: bool) -> Estimate:
-    """Return the estimate for one model; ``reply_tokens``, if given, replaces the value in the registry, and ``cached``
-    assumes a prefix cache.
+    """Return the estimate for one model.
+
+    ``reply_tokens``, if given, replaces the registry's value. ``cached`` assumes a prefix cache.
     """
     if model.litellm.startswith(BASELINE):
         return Estimate(model.name, load.protocol, 0, 0, 0, 0, 0.0, 0, 0)
@@ -211,14 +204,12 @@ def estimate(load: Work, model: Model, price: Price | None, reply_tokens: int | 
 
 
 def image_tokens(rule: Mapping[str, Any] | None, size: Size) -> int:
-    """Return the tokens of a picture by the registry's rule (see the schema ``models``); return 0 if there is no rule.
+    """Return the tokens of a picture by the registry's rule; 0 if there is no rule.
 
-    - ``fixed``: every picture has the same number of tokens.
-    - ``patches``: the squares that cover the picture are counted. A picture that needs more than ``limit`` squares is
-      first scaled down.
-    - ``tiles``: the squares of a grid are counted, plus one for the whole picture if the grid has several squares. The
-      grid has at most ``limit`` squares and the aspect ratio nearest to the picture's. If several grids have this
-      ratio, the largest grid with less than twice the picture's pixels is taken. If all have more, the smallest is.
+    - ``fixed``: a number for every picture.
+    - ``patches``: the squares that cover the picture, at most ``limit``.
+    - ``tiles``: the squares of a grid with about the picture's aspect ratio, at most ``limit``, and one more for the
+      whole picture if there are several.
     """
     if rule is None:
         return 0
@@ -236,6 +227,7 @@ def _patches(size: Size, side: int, limit: int | None) -> int:
     count = math.ceil(width / side) * math.ceil(height / side)
     if limit is None or count <= limit:
         return count
+    # A picture that needs more squares is scaled down.
     scale = math.sqrt(side**2 * limit / (width * height))
     across, down = width * scale / side, height * scale / side
     scale *= min(max(math.floor(across), 1) / across, max(math.floor(down), 1) / down)
@@ -243,6 +235,8 @@ def _patches(size: Size, side: int, limit: int | None) -> int:
 
 
 def _tiles(size: Size, side: int, limit: int) -> int:
+    # The aspect ratio nearest to the picture's. Of several such grids, the largest one with less than twice the
+    # picture's pixels; if all have more, the smallest.
     width, height = size
     grids = sorted(
         ((across, down) for across in range(1, limit + 1) for down in range(1, limit // across + 1)),
@@ -258,10 +252,7 @@ def _tiles(size: Size, side: int, limit: int) -> int:
 
 
 def png_size(path: Path, inside: Path | None = None) -> Size:
-    """Return the width and height in pixels from the header of a PNG file.
-
-    Raise an error if a link leads out of the folder ``inside``.
-    """
+    """Return the width and height of a PNG file in pixels; raise an error if a link leads out of ``inside``."""
     with reading(path), open_binary(path, inside=inside) as file:
         head = file.read(24)
     if len(head) < 24 or not head.startswith(PNG_SIGNATURE):

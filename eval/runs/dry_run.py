@@ -27,9 +27,7 @@ REPLY = "(the model's reply)"
 
 
 class Written(NamedTuple):
-    """Counts of a dry run: the files written, and the conversations and turns that a real run would have for each
-    model.
-    """
+    """Counts of a dry run: the files written, and a model's conversations and turns in a real run."""
 
     files: int
     conversations: int
@@ -39,9 +37,7 @@ class Written(NamedTuple):
 def write(order: RunConfig, folder: Path) -> Written:
     """Write one conversation for each combination of model, order of options and sequence of question kinds.
 
-    Nothing is sent, and no API key is needed. Each reply is a placeholder without an answer, which counts as wrong. A
-    protocol that tells the model the right answer after a wrong one (an oracle protocol) therefore shows this
-    correction.
+    Nothing is sent, and no API key is needed. The replies are placeholders, which count as wrong answers.
     """
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise InputError(f"{folder}: already exists and is not empty; name a new folder for the dry run.")

@@ -32,8 +32,8 @@ _CHUNK = 2**20
 class Repaired:
     """Lines that a repair moved out of one log, or would move in a dry run.
 
-    ``lines`` is the number of lines, and ``bytes`` their total size. ``first`` has the line number and the reason for
-    each of the first few lines.
+    - ``lines``, ``bytes``: their number and total size.
+    - ``first``: line number and reason, for the first few lines.
     """
 
     log: str
@@ -48,11 +48,10 @@ class Repaired:
 
 
 def repair(folder: Path, dry: bool = False) -> list[Repaired]:
-    """Move every line that is not a turn out of the logs of the run in ``folder``; with ``dry``, move nothing.
+    """Move every line that is not a turn out of a run's logs; with ``dry``, move nothing.
 
-    Return one entry for each log with lines to move. Raise ``InputError`` if the folder is not a run, or if another
-    process writes a log with lines to move. Logs are repaired in the order of their names, so logs with earlier names
-    are already repaired when the error is raised.
+    Return an entry for each log with lines to move. Raise ``InputError`` if the folder is not a run, or if another
+    process writes such a log; logs with earlier names are then already repaired.
     """
     read_run.read_about(folder)
     found = [_repair(path, dry) for path in sorted((folder / TURNS).glob("*.jsonl"))]
@@ -95,10 +94,8 @@ def _look(path: Path) -> Repaired:
 
 
 def _move(path: Path) -> None:
-    """Rewrite the log and its file of moved lines, and flush both files to disk.
-
-    The log is replaced last, so no line is lost if the process is killed between the two replacements.
-    """
+    """Rewrite the log and its file of moved lines, and flush both files to disk."""
+    # The log is replaced last, so no line is lost if the process is killed between the two replacements.
     beside = Path(f"{path}{SUFFIX}")
     with _new(beside) as aside, _new(path) as kept, open_binary(path) as lines, open_binary(path) as file:
         if beside.exists():
@@ -119,7 +116,7 @@ def _move(path: Path) -> None:
 
 @contextmanager
 def _new(path: Path) -> Iterator[BinaryIO]:
-    """Open a temporary file that the caller renames to ``path``; if it was not renamed, remove it at the end."""
+    """Open a temporary file that the caller renames to ``path``; remove it at the end if it was not renamed."""
     temporary = _temporary(path)
     try:
         temporary.unlink(missing_ok=True)

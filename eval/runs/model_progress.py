@@ -57,18 +57,19 @@ def _named(names: Counter[str]) -> str:
 
 @dataclass
 class ModelProgress:
-    """Progress of one model: each item's last state in each conversation, the cost so far, and the reason for a stop.
+    """Progress of one model in a run.
 
-    ``cost_usd`` and ``tokens`` include the turns already in the log; a sum is None if one reply's value is unknown.
-    ``asked`` counts the turns asked by this command.
-    ``set_aside`` counts the lines of the logs that are not turns.
-    ``stopped`` says why no more questions are asked, and ``then`` says what the user can do about it.
-    ``error`` is the text of the last error, overflow or refusal that has a text.
-    ``pending`` counts the requests in batches that have no result yet.
-    ``run_conditions`` names the conditions of the run (such as ``original`` and ``target``) if this command leaves some
-    out, and ``open_there`` counts the open turns in the conditions left out.
-    ``answerers`` has the names of the models that answered, as the server reports the names.
-    ``decision`` is the result of the stopping rule that ended the run.
+    - ``states``: the last state of an item, by item id, repeat and rotation.
+    - ``cost_usd``, ``tokens``: sums with the turns already in the log; None if one reply's value is unknown.
+    - ``asked``: the number of turns asked by this command.
+    - ``error``: the text of the last error, overflow or refusal.
+    - ``stopped``, ``then``: why no more questions are asked, and what the user can do about it.
+    - ``answerers``: the names of the models that answered, as the server reports them.
+    - ``set_aside``: the number of lines of the logs that are not turns.
+    - ``pending``: the number of requests in batches without a result yet.
+    - ``decision``: the result of a stopping rule.
+    - ``run_conditions``: the run's conditions (such as ``target``) if this command leaves some out.
+    - ``open_there``: the number of open turns in the conditions that are left out.
     """
 
     model: str
@@ -89,7 +90,8 @@ class ModelProgress:
     counts: Counter[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Count the states once; later, :meth:`take` only updates the counts, which are read after every turn."""
+        """Count the states."""
+        # Later, :meth:`take` only updates the counts, which are read after every turn.
         self.counts = Counter(self.states.values())
 
     @property
@@ -128,8 +130,7 @@ class ModelProgress:
 def unfinished(rows: Sequence[ModelProgress], in_python: bool = False) -> UnfinishedError | None:
     """Return the error that says how many questions are left, why, and what to do; None if no question is left.
 
-    With ``in_python`` the message also names each model's last error, which the command prints elsewhere. The message
-    then says "call the function again" instead of "run the same command again".
+    ``in_python`` words the message for a caller of the function instead of a user of the command.
     """
     open_ = [progress for progress in rows if progress.unfinished]
     if not open_:
@@ -146,7 +147,7 @@ def unfinished(rows: Sequence[ModelProgress], in_python: bool = False) -> Unfini
 
 
 def _left_out(rows: Sequence[ModelProgress], in_python: bool) -> UnfinishedError | None:
-    """Return the error that names the conditions of a run of which a command left questions open; None if none is."""
+    """Return the error about questions left open in conditions that this command left out; None if there are none."""
     left = sum(progress.open_there for progress in rows)
     if not left:
         return None

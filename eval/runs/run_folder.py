@@ -93,10 +93,8 @@ def _preferred(plan: RunIdentity) -> tuple[str, ...]:
 
 
 def trial(plan: RunIdentity, folder: Path) -> tuple[Item, ...]:
-    """Return the items of the run's cases: all of them, or those of a trial.
-
-    A run keeps the cases that it began with, whatever conditions are asked later.
-    """
+    """Return the items of the run's cases: all cases, or a trial's."""
+    # A run keeps the cases that it began with, whatever conditions are asked later.
     begun = is_file(folder / read_run.ABOUT)
     prefer = read_run.read_about(folder).get("limit_prefers", ()) if begun else _preferred(plan)
     return subset.chosen(plan.benchmark, plan.limit, plan.limit_per_path, prefer)
@@ -108,9 +106,9 @@ def _left_out(plan: RunIdentity) -> list[str]:
 
 
 def open_or_create(folder: Path, plan: RunIdentity, models: tuple[Model, ...], client: Client) -> None:
-    """Write ``run.json`` for a new run, or add the new models and interventions to the ``run.json`` of an existing run.
+    """Write ``run.json`` for a new run, or add new models and interventions to that of an existing run.
 
-    Raises ``InputError`` if the existing run has other settings, or if the folder is not empty and not a run.
+    Raise ``InputError`` if the existing run has other settings, or if the folder is not empty and not a run.
     """
     path = folder / read_run.ABOUT
     if folder.exists() and not path.exists() and not _is_blank(folder):
@@ -171,10 +169,8 @@ _WORDS = {
 
 
 def _compare(folder: Path, present: Record, wanted: Record) -> None:
-    """Raise ``InputError`` if a setting that can change answers differs between the earlier run and this command.
-
-    The benchmark's folder and chexqa's version may differ.
-    """
+    """Raise ``InputError`` if the earlier run and this command differ in a setting that can change answers."""
+    # The benchmark's folder and chexqa's version may differ.
     pairs = [
         ("the benchmark", present["benchmark"]["hash"][:12], wanted["benchmark"]["hash"][:12]),
         ("the question bank", present["question_bank"]["hash"][:12], wanted["question_bank"]["hash"][:12]),
@@ -208,7 +204,7 @@ def _compare(folder: Path, present: Record, wanted: Record) -> None:
 
 
 def _conditions(present: Record, wanted: Record) -> Iterator[tuple[str, str, str]]:
-    """Yield, for each setting of the prompt, its name, its earlier value and its new value, all in words."""
+    """Yield the settings of the prompt: name, earlier value and new value, all in words."""
     old, new = (conditions.of_run(about) for about in (present, wanted))
     yield "the wording", old.wording or "the bank's own", new.wording or "the bank's own"
     yield "--shots", str(old.shots), str(new.shots)

@@ -1,7 +1,6 @@
 """Runner of a benchmark's questions: many conversations at once, one turn at a time in each.
 
-Every turn is on disk before the next turn of its conversation is asked. The same command resumes a stopped run. It asks
-only the turns that are missing or that ended in an error.
+The same command resumes a stopped run. It asks only the turns that are missing or that ended in an error.
 """
 
 from __future__ import annotations
@@ -98,9 +97,10 @@ class RunConfig:
 def run(order: RunConfig, watch: Watch = lambda progress: None) -> list[ModelProgress]:
     """Ask every question that is still open and return each model's progress.
 
-    ``watch`` is called for each model before its first question and after every turn. After Ctrl-C the turns in flight
-    finish; a second Ctrl-C cancels them. The function returns normally after one Ctrl-C and after two. ``InputError``
-    is raised before anything is written or sent.
+    - ``watch``: called with a model's progress before its first question and after every turn.
+
+    After Ctrl-C the turns in flight finish; a second Ctrl-C cancels them. The function returns normally in both cases.
+    ``InputError`` is raised before anything is written or sent.
     """
     check(order)
     pictures = StressedPictures(order.benchmark)
@@ -130,9 +130,7 @@ def run(order: RunConfig, watch: Watch = lambda progress: None) -> list[ModelPro
 
 
 def count_left_out(order: RunConfig, rows: Sequence[ModelProgress]) -> None:
-    """Set, in each model's progress, how many turns of the run are open but not asked by this command, because it
-    leaves out their conditions (such as altered pictures).
-    """
+    """Count the open turns in conditions (such as ``target``) that this command leaves out, in the models' progress."""
     held = asked_conditions(read_about(order.folder)) if rows else []
     others = [name for name in held if name not in order.interventions]
     if not others:
@@ -150,11 +148,8 @@ def count_left_out(order: RunConfig, rows: Sequence[ModelProgress]) -> None:
 
 @contextmanager
 def _kept_objects() -> Iterator[None]:
-    """Exclude all objects that exist now, mainly litellm and the benchmark, from garbage collection.
-
-    A garbage collection that scans these objects takes a quarter of a second, during which no reply is read and no
-    question is sent.
-    """
+    """Exclude all objects that exist now, mainly litellm and the benchmark, from garbage collection."""
+    # Scanning these objects takes a quarter of a second, during which no reply is read and no question is sent.
     gc.freeze()
     try:
         yield
@@ -163,7 +158,8 @@ def _kept_objects() -> Iterator[None]:
 
 
 def _limiter(order: RunConfig, log: Log) -> RateLimiter:
-    """Return the rate limiter of a model; it gives the endpoint up later if the model has answered before."""
+    """Return the rate limiter of a model."""
+    # A model that has answered before is given up later.
     known = any(turn.state != ERROR for turn in log.turns)
     return RateLimiter(order.concurrency, order.patience, known, order.policy.retry_after_limit_s)
 
@@ -213,9 +209,9 @@ def _check_priced(order: RunConfig, client: Client) -> None:
 async def _ask_all(jobs: list[ConversationWorker], order: RunConfig, client: Client) -> None:
     """Run the workers of every model until all turns are asked or the run is stopped.
 
-    Ctrl-C (or SIGTERM) stops after the turns in flight; a second one stops immediately. Raises ``InputError``,
-    before anything is asked, if a model is a Python object that cannot be loaded.
+    Raise ``InputError``, before anything is asked, if a model is a Python object that cannot be loaded.
     """
+    # Ctrl-C (or SIGTERM) stops after the turns in flight; a second one stops immediately.
     try:
         await asyncio.gather(*(client.open(job.model, order.concurrency) for job in jobs if job.open))
         await _ask(jobs, order)

@@ -1,7 +1,4 @@
-"""Status of a run, read from its logs, the locks of the processes that write them, and the notes on waiting batches.
-
-Reading the status does not disturb a running command.
-"""
+"""Status of a run, read from its folder; a running command is not disturbed."""
 
 from __future__ import annotations
 
@@ -32,15 +29,13 @@ WINDOW = timedelta(minutes=10)
 class Status:
     """Status of one model in a run; None means unknown.
 
-    - ``total``: None if the benchmark is missing.
-    - ``cost_usd``, ``tokens``: None if the value of any reply is unknown.
+    - ``total``: number of turns of the run; None if the benchmark is missing.
+    - ``cost_usd``, ``tokens``: None if one reply's value is unknown.
     - ``done``: number of turns in a final state.
     - ``states``: number of turns, keyed by the state of the newest attempt.
     - ``set_aside``: number of lines of the logs that are not turns.
-    - ``rate_per_min``: replies per minute until now (for a finished model, until its last reply); None if the last turn
-      failed, or without recent replies.
-    - ``left_s``: the expected time until the model is finished, in seconds; None if no rate is known, and for a
-      finished model.
+    - ``rate_per_min``: replies per minute; None if the last turn failed, or without recent replies.
+    - ``left_s``: the expected time until the model is finished, in seconds; None for a finished model.
     - ``last_turn``, ``last_reply``: times.
     - ``last_error``: the text of the last turn if it failed.
     - ``note``: a sentence if the server reports that another model answered.
@@ -79,8 +74,8 @@ class Status:
 def status(folder: Path, now: datetime | None = None) -> list[Status]:
     """Return the status of every model, in the order in which the models joined the run.
 
-    The last line of a log is ignored while it is being written. ``now`` replaces the current time in tests. Raises
-    ``InputError`` if the folder is not a run, or if a log has a model that ``run.json`` lacks.
+    ``now`` replaces the current time in tests. Raise ``InputError`` if the folder is not a run, or if a log has a model
+    that ``run.json`` lacks.
     """
     about = read_run.read_about(folder)
     lines: dict[str, list[Turn]] = {name: [] for name in about["models"]}
@@ -118,13 +113,14 @@ def _asking(writer: Writer) -> Record:
 
 
 def _is_of(path: Path, model: str) -> bool:
-    """Return True if a log, or the note beside a log, belongs to the model; logs of the model's shards belong to it."""
+    """Return True if a log (also of a shard), or the note beside it, belongs to the model."""
     stem = log_path(Path(), model).stem
     return re.fullmatch(rf"{re.escape(stem)}(\.\d+-of-\d+)?\.(jsonl|waiting\.json)", path.name) is not None
 
 
 def _total(run: Run) -> int | None:
-    """Return a model's number of turns; None if the benchmark is neither in its recorded folder nor beside the run."""
+    """Return a model's number of turns; None if the benchmark is not found."""
+    # It is looked for in its recorded folder and beside the run.
     place, about = run.benchmark_folder, run.about
     if not is_file(place / benchmark.ABOUT):
         return None
@@ -172,17 +168,15 @@ def _of_model(name: str, turns: Sequence[Turn], total: int | None, now: datetime
 
 
 def _end(turn: Turn) -> datetime:
-    """Return the time of the reply as recorded in the log; for a human reader's answer only the day is known."""
+    """Return the time of the reply as recorded in the log; only the day if a person answered."""
     started = datetime.fromisoformat(turn.started)
     return started.replace(tzinfo=started.tzinfo or UTC) + timedelta(seconds=turn.latency_s or 0)
 
 
 def _rate(ends: Sequence[datetime], now: datetime, is_finished: bool) -> float | None:
-    """Return the rate in replies per second, from the replies in the last ten minutes before the last reply.
-
-    The time runs from the first of these replies until now; for a finished model, until its last reply. Returns None if
-    there are fewer than two replies, or if the last reply is more than ten minutes old.
-    """
+    """Return the recent rate in replies per second; None without recent replies."""
+    # From the replies in the ten minutes before the last reply. The time runs until now; for a finished model, until
+    # its last reply. None for fewer than two replies, or if the last reply is more than ten minutes old.
     if not ends or now - ends[-1] > WINDOW:
         return None
     recent = [end for end in ends if ends[-1] - end <= WINDOW]

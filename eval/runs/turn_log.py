@@ -1,8 +1,6 @@
 """The log of a model's answers, or of a shard of them: a file with one JSON line per turn (a question and its reply).
 
-One process writes a log, and each turn is on disk before the next turn of its conversation is asked. Turns that finish
-together share one ``fsync``. If the process is killed after a reply arrives and before the ``fsync``, the turn is lost
-and asked again. A log is locked while a process writes it (:mod:`chexqa.files.locks`); the lock ends with the process.
+One process writes a log and locks it. A turn is on disk before the next turn of its conversation is asked.
 """
 
 from __future__ import annotations
@@ -33,10 +31,7 @@ _TRIES, _TRY_S, _LOCK_BYTES = 10, 0.02, 1000
 
 
 def log_path(folder: Path, model: str, shard: Shard | None = None) -> Path:
-    """Return the path of a model's log: ``turns/<model>[.<i>-of-<n>].jsonl``.
-
-    Each slash in the model's name is written as two dashes.
-    """
+    """Return the path of a model's log: ``turns/<model>[.<i>-of-<n>].jsonl``, with ``--`` for a slash in the name."""
     plain = re.sub(r"[^\w.\-]", lambda match: f"%{ord(match[0]):02X}", model.replace("/", "--"), flags=re.ASCII)
     return folder / TURNS / f"{plain}{f'.{shard}' if shard else ''}.jsonl"
 
@@ -47,12 +42,13 @@ def waiting_path(log: Path) -> Path:
 
 
 def sending_path(log: Path) -> Path:
-    """Return the path of the lock that a process holds while it sends a model's batches and fetches the results."""
+    """Return the path of the lock that a process holds while it sends a model's batches and fetches results."""
     return log.with_suffix(".sending")
 
 
 def _other_splits(folder: Path, model: str, shard: Shard | None) -> list[Path]:
-    """Return the model's logs from divisions of the run into other shards; the same items may be in these logs."""
+    """Return the model's logs from other divisions of the run into shards."""
+    # These logs may have the items that this command asks.
     whole = log_path(folder, model)
     # A shard in progress may have only its lock, a copied one only its log.
     form = re.compile(re.escape(whole.stem) + r"(?:\.\d+-of-(\d+))?\.(?:lock|jsonl)")
@@ -73,12 +69,8 @@ class Writer(NamedTuple):
 
 
 def writers(folder: Path, models: Iterable[str]) -> dict[str, list[Writer]] | None:
-    """Return the processes that ask each model now, keyed by model.
-
-    Return None if the processes are unknown, for example because the run is on another machine. No process is
-    disturbed: this function holds the run's lock while it tests the locks of the logs, and a process that starts
-    meanwhile waits for the run's lock.
-    """
+    """Return the processes that ask the models now, by model; None if unknown, as for a run on another machine."""
+    # The run's lock is held while the locks of the logs are tested; a process that starts meanwhile waits for it.
     names = list(models)
     for _ in range(_TRIES):
         try:
@@ -92,7 +84,7 @@ def writers(folder: Path, models: Iterable[str]) -> dict[str, list[Writer]] | No
 
 
 def _writers(folder: Path, model: str) -> list[Writer]:
-    """Return the processes that lock one of the model's logs or send its batches; each process is named once."""
+    """Return the processes that lock one of the model's logs or send its batches."""
     whole = log_path(folder, model)
     form = re.compile(re.escape(whole.stem) + r"(?:\.\d+-of-\d+)?\.(?:lock|sending)")
     places = sorted(whole.parent.iterdir()) if whole.parent.is_dir() else []
@@ -106,11 +98,9 @@ def _writers(folder: Path, model: str) -> list[Writer]:
 
 @contextmanager
 def opened(folder: Path, model: str, shard: Shard | None = None) -> Iterator[Log]:
-    """Open the log of a model (and shard), locked for this process; remove a last line that a kill cut off.
-
-    If the run was divided into other shards before, the turns in the logs of those shards count too. Raise an error if
-    another process writes one of these logs.
-    """
+    """Open the log of a model (and shard), locked for this process; raise an error if another process writes it."""
+    # A last line that a kill cut off is removed. If the run was divided into other shards before, the turns in the logs
+    # of those shards count too.
     path = log_path(folder, model, shard)
     check_folder(path.parent, folder)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -130,9 +120,9 @@ def opened(folder: Path, model: str, shard: Shard | None = None) -> Iterator[Log
 def _claim(folder: Path, model: str, shard: Shard | None, stack: ExitStack) -> list[Path]:
     """Lock the model's log until ``stack`` closes, and return the model's logs from other divisions into shards.
 
-    The logs from other divisions are not kept locked. An error is raised if another process writes one of them. The
-    run's lock makes starting processes run this function one after another.
+    Raise an error if another process writes one of these logs. They are not kept locked.
     """
+    # The run's lock makes starting processes run this function one after another.
     path = log_path(folder, model, shard)
     busy = f"another process writes the turns of '{model}' into this run"
     with locked(folder / LOCK):
@@ -145,7 +135,8 @@ def _claim(folder: Path, model: str, shard: Shard | None, stack: ExitStack) -> l
 
 
 def _refuse_newer(found: Iterable[Aside]) -> None:
-    """Raise ``InputError`` if a newer version wrote turns into a log, because this version would pay for them again."""
+    """Raise ``InputError`` if a newer version of chexqa wrote turns into a log."""
+    # This version would pay for them again.
     for aside in found:
         if aside.newer:
             raise InputError(
@@ -184,10 +175,8 @@ class Log:
         self._disk = ThreadPoolExecutor(1)
 
     async def append(self, turn: Turn) -> None:
-        """Write one turn and return when it is on disk; raise ``UnfinishedError`` if it cannot be written.
-
-        Raise ``InputError`` and write nothing if the turn would be read back differently.
-        """
+        """Write one turn and return when it is on disk; raise ``UnfinishedError`` if it cannot be written."""
+        # Turns that finish together share one fsync. A turn whose reply came before a kill is lost and asked again.
         record = turn.to_record()
         line = (dump(record) + "\n").encode()
         if turn_of(line) != turn:
@@ -212,10 +201,8 @@ class Log:
         self._whole = append(self._file, line, self._whole)
 
     def _sync(self) -> None:
-        """Flush the file to disk for all waiting turns; if more turns arrive during a flush, flush again.
-
-        The flushing thread itself calls the event loop, because asyncio's futures would take two more of its rounds.
-        """
+        """Flush the file to disk for all waiting turns."""
+        # The flushing thread itself calls the event loop, because asyncio's futures would take two more of its rounds.
         loop, self._syncing = asyncio.get_running_loop(), self._waiting
         self._waiting = []
 
@@ -233,7 +220,7 @@ class Log:
         self._disk.submit(flush)
 
     def _synced(self, error: OSError | None) -> None:
-        """Let the turns that waited for this flush continue; if the flush failed, raise its error in each of them."""
+        """Let the turns that waited for this flush continue, or raise the flush's error in them."""
         for future in self._syncing:
             if future.done():  # cancelled
                 continue

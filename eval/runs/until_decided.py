@@ -1,9 +1,6 @@
-"""Early end of a run: a stopping rule, fixed before the run, is tested after every patient until it decides between two
-models.
+"""Early end of a run: a stopping rule is tested after every patient, until it decides between two models.
 
-Conversations are asked in the order in which the rule counts patients. A model waits while its next patient is at least
-N places ahead of the last counted one; N is :data:`AHEAD` multiplied by the number of concurrent conversations. The
-state is stored only in the logs: if a run is killed, the next command counts the same patients again.
+Conversations are asked in the order in which the rule counts patients.
 """
 
 from __future__ import annotations
@@ -24,6 +21,8 @@ from chexqa.files.errors import InputError
 from chexqa.files.jsonio import write_json
 from chexqa.version import __version__
 
+# A model waits while its next patient is AHEAD * (number of concurrent conversations) places ahead of the last counted
+# one.
 AHEAD = 2
 WAITS = "an earlier patient has an unfinished turn, so the later patients cannot be counted"
 
@@ -41,17 +40,12 @@ class Job(Protocol):
 
 
 class DecisionStop:
-    """Tester of the stopping rule of a run of two models.
+    """Tester of a stopping rule: it orders the conversations, makes the faster model wait, and stops both models."""
 
-    The tester puts the conversations in order, makes the faster model wait, and stops both models when the rule
-    decides.
-    """
-
+    # The state is stored only in the logs: if a run is killed, the next command counts the same patients again.
     def __init__(self, rule: StoppingRule, benchmark: Benchmark, seed: int, modifiers: Modifiers, concurrency: int
                  ) -> None:  # fmt: skip
-        """Start without answers; raise ``InputError`` if the benchmark has no items for the score that the rule
-        names.
-        """
+        """Start without answers; raise ``InputError`` if the benchmark has no items for the rule's score."""
         self.tally = PairTally(rule, benchmark, seed, modifiers.repeats * modifiers.rotations)
         self.jobs: list[Job] = []
         self._window = AHEAD * concurrency
@@ -67,10 +61,8 @@ class DecisionStop:
         return self.tally.is_complete or ahead < self._window
 
     async def wait(self) -> None:
-        """Wait until one of the models has answered another question or ended a conversation.
-
-        If neither model is in a conversation or may begin one, no further patient can be counted, and both are stopped.
-        """
+        """Wait until one of the models has answered another question or ended a conversation."""
+        # If neither model is in a conversation or may begin one, no further patient can be counted.
         if not any(job.is_due() for job in self.jobs):
             self._stop(WAITS)
             return
