@@ -1,4 +1,4 @@
-"""All tables of a report, keyed by name, computed from the grades (graded answers) of one or more runs.
+"""All tables of a report, keyed by name, computed from the grades of one or more runs.
 
 Models that were asked different items are put into different groups (:func:`groups`), each with its own tables.
 """
@@ -47,10 +47,10 @@ SEVERAL = (
 
 
 def all_tables(graded: Graded) -> dict[str, pl.DataFrame]:
-    """Return the report's tables, keyed by name, in reading order.
+    """Return the report's tables, keyed by name, in reading order; a table can be without rows.
 
-    Every report has the same tables, even those without rows, with two exceptions: it has tables of places only if the
-    benchmark asks for places, and tables on grounding only if a run asked altered items or a fresh seed.
+    There are tables of places only if the benchmark asks for places, and tables on grounding only if a run asked
+    altered items or a fresh seed.
     """
     return tables_of(scored_sample(graded))
 

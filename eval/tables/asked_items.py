@@ -1,12 +1,7 @@
 """Facts about the items that were asked: how their questions ended, what they cost, and which are contested.
 
-The module also writes a remark if models were asked only some of the items, or different items: scores on different
-items, such as those of two trials or of a trial and a complete run, cannot be compared. Values that depend on the items
-(chance, the highest possible hit rate, constant answers) are shown beside several models only if they are equal for all
-of them.
-
-The module also has scores that papers have published for the grid task. Contested items, on which reviewers disagree,
-count in :func:`contested` and in no other table.
+Scores on different items cannot be compared. A remark says so, and values of the items (such as chance) are shown
+beside several models only if they are equal for all of them.
 """
 
 from __future__ import annotations
@@ -38,7 +33,7 @@ UNSTABLE = "unstable"
 
 
 def shared(values: Iterable[Value | None]) -> Value | None:
-    """Return the common value if all ``values`` are equal, up to rounding; None if they differ or one is missing."""
+    """Return the common value if all ``values`` are equal, up to rounding; otherwise None."""
     found = list(values)
     alike = {round(value, 9) if isinstance(value, float) else value for value in found}
     return found[0] if len(alike) == 1 else None
@@ -47,7 +42,7 @@ def shared(values: Iterable[Value | None]) -> Value | None:
 def item_sets(rows: pl.DataFrame, by: Sequence[str]) -> dict[tuple[Any, ...], tuple[int, int]]:
     """Return the number of items and the sum of the items' hashes, keyed by the values of the columns ``by``.
 
-    Two groups have the same items if and only if both numbers are equal.
+    Equal numbers and sums mean equal items.
     """
     items = pl.col("item_id").unique()
     table = rows.group_by(by, maintain_order=True).agg(items.len().alias("_count"), items.hash().sum().alias("_hash"))
@@ -57,8 +52,7 @@ def item_sets(rows: pl.DataFrame, by: Sequence[str]) -> dict[tuple[Any, ...], tu
 def remark(graded: Graded) -> str | None:
     """Return a sentence if only some items were asked, or if models were asked different items; otherwise None.
 
-    Models are compared within each task (perception, grid). A model that was asked one task only is not compared in the
-    other task.
+    Models are compared within each task (perception, grid).
     """
     rows = graded.grades.select("model", "protocol", "item_id", "case_id", _TASK)
     by_task = item_sets(rows, ["model", "protocol", "task"])
@@ -95,10 +89,8 @@ _TASK = pl.when(pl.col("stage").is_null()).then("kind").otherwise(pl.lit(PERCEPT
 def by_items(graded: Graded) -> list[Graded]:
     """Return the grades in groups of models that were asked the same items.
 
-    The group with the most items comes first; groups that have only baselines come last.
-
-    The same model under another protocol counts as another model. Models are compared within each task (perception,
-    grid): a model that was asked one task only is grouped with models that were asked the same items of this task.
+    The group with the most items comes first; groups that have only baselines come last. A model under another protocol
+    counts as another model. Models are compared within the tasks (perception, grid) that both were asked.
     """
     asked: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
     rows = graded.grades.select(*WHO, "item_id", _TASK)
@@ -137,7 +129,7 @@ def in_reading_order(states: pl.DataFrame) -> list[str]:
 def on_shared(graded: Graded) -> Graded:
     """Return the grades of the items that every model was asked under every protocol.
 
-    Raises ``InputError`` if there is no such item.
+    Raise ``InputError`` if there is no such item.
     """
     asked = graded.grades.select(*WHO, "item_id").unique().group_by("item_id").len("_asked")
     kept = asked.filter(pl.col("_asked") == graded.grades.select(WHO).n_unique())
@@ -147,9 +139,9 @@ def on_shared(graded: Graded) -> Graded:
 
 
 def simulated(graded: Graded) -> str | None:
-    """Return a sentence that names the models and readers whose replies came from an offline baseline of chexqa.
+    """Return a sentence that names the models and readers that an offline baseline of chexqa stood in for.
 
-    Return None if there are none. A baseline under its own name does not count.
+    The result is None if there are none. A baseline under its own name does not count.
     """
     asked = set(graded.grades["model"])
     found = [name for run in graded.runs for name in run.about["models"] if name in asked and simulator(run, name)]
@@ -164,16 +156,14 @@ def simulated(graded: Graded) -> str | None:
 
 
 def simulator(run: Run, model: str) -> str | None:
-    """Return the offline baseline that answered in place of a model; None if the model itself answered.
-
-    A run records the baseline as the model's litellm id.
-    """
+    """Return the offline baseline that answered in place of a model; None if the model itself answered."""
     answered = str(run.about["models"][model].get("litellm", ""))
+    # A run records the baseline as the model's litellm id.
     return answered if answered.startswith(BASELINE) and not model.startswith(BASELINE) else None
 
 
 def stand_ins(graded: Graded) -> list[str]:
-    """Return a sentence for each model whose server reports that another model, or more than one model, answered."""
+    """Return a sentence for each model with a server that reports another model, or more than one."""
     told = []
     for run in graded.runs:
         answerers = {name: Answerers() for name in run.models}
@@ -191,10 +181,7 @@ _DECIDED: dict[str, Any] = {
 
 
 def decided(graded: Graded) -> pl.DataFrame:
-    """Return a row for each ended run that has a stopping rule.
-
-    The row has the difference of the run's two models, with an interval, on the score that the rule names.
-    """
+    """Return a row for each ended run with a stopping rule: the difference of its two models, with an interval."""
     rows = []
     for run in graded.runs:
         if (end := run.decision) is not None:
@@ -206,17 +193,14 @@ def decided(graded: Graded) -> pl.DataFrame:
 
 
 def is_stopped(graded: Graded) -> pl.Expr:
-    """Return an expression that is true for rows of models whose run was stopped by a stopping rule.
-
-    These models are not ranked.
-    """
+    """Return an expression that is true for rows of models with a run that a stopping rule ended."""
     stopped = [(model, protocol_name(run)) for run in graded.runs if run.stopped_on is not None for model in run.models]
     each = [(pl.col("model") == model) & (pl.col("protocol") == protocol) for model, protocol in stopped]
     return pl.any_horizontal(pl.lit(False), *each)
 
 
 def endings(graded: Graded) -> list[str]:
-    """Return a sentence for each ended run that has a stopping rule: the number of patients and the result."""
+    """Return a sentence for each ended run with a stopping rule: the number of patients and the result."""
     told = []
     for row in decided(graded).to_dicts():
         low, high = (f"{100 * row[name]:.1f}" for name in ("difference_low", "difference_high"))
@@ -244,7 +228,7 @@ def dataset_summary(study: ScoredSample) -> pl.DataFrame:
 
     - ``kind, level, stage, items, cases, patients, findings``
     - ``chance, prior``: mean accuracy of guessing, and of always giving the most frequent answer.
-    - ``unstable``: the number of items whose key changes with a little noise in the masks.
+    - ``unstable``: the number of items with a key that changes with little noise in the masks.
     - ``clusters``: the unit of intervals, such as patients.
     """
     asked = study.graded.grades.select(_OF_ITEM).unique("item_id", keep="first", maintain_order=True)
@@ -278,7 +262,7 @@ def published(benchmark: Benchmark) -> list[Record]:
 
 
 def published_table(benchmark: Benchmark) -> pl.DataFrame:
-    """Return the published scores as a table; each row says that it is published and from another sample."""
+    """Return the published scores as a table; its rows say that they are published and from another sample."""
     names = ["task", "name", "value", "measure", "source", "sample"]
     schema = {name: pl.Float64 if name == "value" else pl.String for name in names}
     frame = pl.DataFrame(published(benchmark), schema=schema)
@@ -286,18 +270,18 @@ def published_table(benchmark: Benchmark) -> pl.DataFrame:
 
 
 def states(study: ScoredSample) -> pl.DataFrame:
-    """Return the number of questions to be answered (``items``) and the number that ended in each state."""
+    """Return the number of questions (``items``), and how many of them ended in each state."""
     counts = [(pl.col("state") == state).sum().alias(state) for state in STATES]
     rows = study.graded.grades.select(*WHO, "state")
     return rows.group_by(WHO, maintain_order=True).agg(pl.len().alias("items"), *counts)
 
 
 def costs(study: ScoredSample) -> pl.DataFrame:
-    """Return cost, tokens and latency of each model and protocol.
+    """Return cost, tokens and latency of each model and protocol; null if the value of any turn is unknown.
 
-    Columns: ``asked`` (turns with an outcome), ``cost_usd``, ``cost_per_1000_usd``, ``output_tokens`` (mean),
-    ``latency_s`` (median). These columns leave out altered and stressed items; ``asked_altered`` and
-    ``cost_altered_usd`` are about those items only. A number is null if the value of any turn is unknown.
+    - Without altered and stressed items: ``asked`` (turns with an outcome), ``cost_usd``, ``cost_per_1000_usd``,
+      ``output_tokens`` (mean), ``latency_s`` (median).
+    - Of altered and stressed items: ``asked_altered``, ``cost_altered_usd``.
     """
     rows = study.graded.grades.select(*WHO, "state", "cost_usd", "output_tokens", "latency_s")
     asked = rows.filter(~pl.col("state").is_in(UNFINISHED))

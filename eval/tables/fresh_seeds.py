@@ -1,12 +1,9 @@
 """Drops of accuracy from a benchmark to a fresh seed of it; a drop shows that a model has memorised answers.
 
 A fresh seed (``chexqa freshen``) asks about the same radiographs by the same rules, with other outlines, points,
-options and orders. A model that looks at the pictures has about the same accuracy on both benchmarks. A model that has
-memorised the first one has a lower accuracy on the fresh seed. Only the kinds of question that are drawn anew are
-compared (``Kind.drawn_anew``).
+options and orders. Only the kinds of question that are drawn anew are compared (``Kind.drawn_anew``).
 
-:func:`compare_fresh` compares two runs. :func:`model_drops` gives one row for each model, for a table that also has
-other measures.
+:func:`compare_fresh` compares two runs. :func:`model_drops` gives one row for each model.
 """
 
 from __future__ import annotations
@@ -79,7 +76,7 @@ def compare_fresh(
 ) -> FreshComparison:  # fmt: skip
     """Compare a run with a run on a fresh seed of its benchmark; the arguments are those of ``compare_runs``.
 
-    Raises ``InputError`` if the second benchmark is not a fresh seed of the first, or if the runs asked in different
+    Raise ``InputError`` if the second benchmark is not a fresh seed of the first, or if the runs asked in different
     ways.
     """
     runs = load_pair((first, second), benchmark_folders)
@@ -118,11 +115,10 @@ def compare_fresh(
 
 
 def model_drops(graded: Graded, fresh: Graded, margin: float = FRESH_MARGIN) -> pl.DataFrame:
-    """Return how far each model's accuracy falls from a benchmark to the same benchmark made with another seed.
+    """Return how far each model's accuracy falls from a benchmark to a fresh seed of it, as the mean over kinds.
 
-    Only models that answered both benchmarks under the same protocol are compared. Columns: :data:`MODEL_DROPS`; the
-    drop is the mean over kinds. The table is empty if no model can be compared, or if the benchmark of ``fresh``
-    is not a fresh seed of the other benchmark.
+    Only models that answered both under one protocol are compared. Columns: :data:`MODEL_DROPS`. The table is empty if
+    no model can be compared, or if the benchmark of ``fresh`` is no fresh seed of the other one.
     """
     who = ["model", "protocol"]
     shared = graded.grades.select(who).unique(maintain_order=True).join(fresh.grades.select(who).unique(), on=who,
@@ -134,11 +130,10 @@ def model_drops(graded: Graded, fresh: Graded, margin: float = FRESH_MARGIN) -> 
 
 
 def drops_to(folders: Sequence[Path], graded: Graded, reread: bool = False) -> pl.DataFrame:
-    """Return the drops (:func:`model_drops`) from the graded runs to the runs in ``folders``, which are on a fresh
-    seed.
+    """Return the drops (:func:`model_drops`) from the graded runs to the runs on a fresh seed in ``folders``.
 
-    Raises ``InputError`` if the runs in ``folders`` are not on a fresh seed of the graded runs' benchmark, or if no
-    model in ``folders`` was graded under the same protocol.
+    Raise ``InputError`` if these runs are on no fresh seed of the graded benchmark, or if none of their models was
+    graded under the same protocol.
     """
     for folder in folders:
         if folder.is_file():
@@ -170,20 +165,18 @@ def drop_table(
     benchmarks: tuple[Benchmark, Benchmark], grades: tuple[pl.DataFrame, pl.DataFrame], pairs: Sequence[Pair],
     margin: float = FRESH_MARGIN,
 ) -> tuple[pl.DataFrame, dict[str, int]]:  # fmt: skip
-    """Return the table of drops (score on the benchmark minus score on its fresh seed), and the number of items left
-    out, keyed by reason.
+    """Return the table of drops (score on the benchmark minus score on its fresh seed), and why items are left out.
 
-    The table has a row for each kind, and a row for the mean of the kinds, for each of ``pairs``: a model's names in
-    the two runs, and the protocol. Its columns are :data:`SCHEMA`. ``benchmarks`` and ``grades`` each have two entries:
-    the first is of the benchmark, the second of its fresh seed.
+    - The table has the columns :data:`SCHEMA`: for each pair a row for each kind, and one for the mean of the kinds.
+    - The second result is the number of items left out, keyed by reason.
 
-    p is one-sided: the labels of the two benchmarks are exchanged at random, patient by patient, and p is the share of
-    exchanges whose drop is at least as large as the observed one. Holm's method corrects the p-values of all models and
-    kinds together. Baselines and readers have no corrected p and no verdict.
+    Arguments:
 
-    The verdict on a kind is "does not fall" if the drop's interval ends below ``margin``. If it does not, the verdict
-    is "falls" if the corrected p is below 1 %, and "undecided" if p is larger. The verdict on a model is "falls" if at
-    least one kind falls, "does not fall" if this is the verdict on every kind, and otherwise "undecided".
+    - ``benchmarks``, ``grades``: first of the benchmark, then of its fresh seed.
+    - ``pairs``: a model's names in the two runs, and the protocol.
+    - ``margin``: a drop below it, with its interval, gets the verdict "does not fall".
+
+    ``docs/fresh-seeds.md`` defines p and the verdicts.
     """
     known = [_known(bench, frame) for bench, frame in zip(benchmarks, grades, strict=True)]
     same = _same_questions(*benchmarks)
@@ -206,6 +199,8 @@ def drop_table(
             )
         parts.append(drops.with_columns(model=pl.lit(first), protocol=pl.lit(protocol)))
     table = pl.concat([pl.DataFrame(schema=_TESTED), *(part.select(list(_TESTED)) for part in parts)])
+    # Holm's method corrects the p-values of all models and kinds together. Baselines and readers have no corrected p
+    # and no verdict.
     return tidy(_with_verdicts(table).select(list(SCHEMA))), {why: count for why, count in left_out.items() if count}
 
 
@@ -236,8 +231,8 @@ def _same_questions(one: Benchmark, other: Benchmark) -> set[tuple[str, str]]:
 def _comparable(rows: pl.DataFrame, same: set[tuple[str, str]]) -> tuple[pl.DataFrame, Counter[str]]:
     """Return the rows that are compared, and the number of items left out, keyed by reason.
 
-    A row is compared only if :func:`_why_not` gives no reason against it, and if its case is on the other side. If the
-    case's question path there has a question of this kind, that question must have no such reason either.
+    A row is compared if :func:`_why_not` gives no reason against it, and if its case is on the other side, there
+    without a reason against its question of this kind.
     """
     about = rows.select("side", "case", "kind", "path", "item_id", "state", "flags", "scored").to_dicts()
     paths = {(row["side"], row["case"]): row["path"] for row in about}

@@ -1,7 +1,6 @@
 """Tables of the grid task: hit rates of findings, the highest possible hit rate, kinds of misses, and chosen cells.
 
-Definitions: Beyond Diagnosis (arXiv 2509.18015). All functions take a :class:`chexqa.eval.scoring.sample.ScoredSample`.
-Intervals are those of ``chexqa.eval.tables.levels_and_stages``.
+Definitions: Beyond Diagnosis (arXiv 2509.18015). A cell is a cell of the 8 x 8 grid.
 """
 
 from __future__ import annotations
@@ -32,16 +31,14 @@ BY = [*WHO, "finding"]
 def rows_of(study: ScoredSample) -> pl.DataFrame:
     """Return the rows of the grid task with answers and keys.
 
-    The column ``can`` is True if at least one cell of the item is a hit.
+    ``can`` is True if at least one cell of the item's grid is a hit.
     """
     rows = study.said.filter(pl.col("kind") == GRID_CELL)
     return rows.with_columns((pl.col("answer").list.len() > 0).alias("can"))
 
 
 def estimates(study: ScoredSample) -> tuple[pl.DataFrame, dict[str, Estimates]]:
-    """Return the groups ``model, protocol, finding``, with their hit rates and coverage; the mean of findings comes
-    last.
-    """
+    """Return the groups ``model, protocol, finding`` with hit rates and coverage; the mean of findings comes last."""
     rows = rows_of(study)
     groups = Groups(study.sample, rows, BY)
     weight = pl.col(WEIGHT)
@@ -70,15 +67,16 @@ def grid(study: ScoredSample) -> pl.DataFrame:
 
     - ``model, protocol, finding, items, patients, chance, unfinished``
     - ``hit_rate``: the hit rate over all items.
-    - ``hit_rate_attainable``: the hit rate over attainable items, which have at least one hit cell.
-    - ``attainable``: the number of attainable items.
-    - ``ceiling``: the share of items that are attainable; no ``hit_rate`` is larger.
-    - ``coverage``: the share of the chosen cell that the lesion covers, divided by the same share of the best cell.
-    - ``most_frequent``: the hit rate of always choosing the cell that is right most often in other patients.
-    - Misses by cause, each as a share of all items: ``partial_hit`` (the lesion covers the cell, but too little),
-      ``position_error`` (a cell in plausible anatomy), ``anatomy_error`` (a cell elsewhere) and ``position_unknown``
-      (not classified).
-    - ``no_answer``: the share of items without a readable answer.
+    - ``hit_rate_attainable``: the hit rate over the items with at least one hit cell.
+    - ``attainable``, ``ceiling``: the number and the share of these items.
+    - ``coverage``: the share of the chosen cell that the lesion covers, divided by this share of the best cell.
+    - ``most_frequent``: the hit rate of the cell that is right most often in other patients.
+    - ``partial_hit``: misses in a cell that the lesion covers too little.
+    - ``position_error``, ``anatomy_error``: misses in a cell in plausible anatomy, and elsewhere.
+    - ``position_unknown``: misses that cannot be classified.
+    - ``no_answer``: items without a readable answer.
+
+    The last five are shares of all items.
     """
     rows, weight = rows_of(study), pl.col(WEIGHT)
     keys, numbers = estimates(study)
@@ -106,10 +104,10 @@ def grid(study: ScoredSample) -> pl.DataFrame:
 
 
 def cells(study: ScoredSample) -> pl.DataFrame:
-    """Return how often each cell is chosen and how often it is right.
+    """Return how often each cell of the grid is chosen and how often it is right.
 
-    Columns: ``model, protocol, finding, cell`` (1 to 64, by row), ``column, row, chosen, correct``. ``chosen`` counts
-    answers; ``correct`` counts items in which the cell is a hit. Cells with neither an answer nor a hit are left out.
+    Columns: ``model, protocol, finding, cell`` (1 to 64, by row), ``column, row, chosen`` (answers), ``correct`` (items
+    in which it is a hit). Cells with neither an answer nor a hit are left out.
     """
     rows = rows_of(study)
     by = [*BY, "cell"]
@@ -137,14 +135,13 @@ READINGS = ("all findings", "within findings", "within findings, at equal lesion
 def pointing(study: ScoredSample) -> pl.DataFrame:
     """Return each model's correlation of right answers on detection with hits on the grid, over cases with the finding.
 
-    The correlation is computed in three ways, named in the column ``how``:
+    The column ``how`` names the way it is computed:
 
     - "all findings": over all cases alike.
-    - "within findings": differences between the means of findings are removed first.
-    - "within findings, at equal lesion size": the linear effect of the logarithm of lesion size is also removed.
+    - "within findings": without the differences between the means of findings.
+    - "within findings, at equal lesion size": also without the linear effect of the logarithm of lesion size.
 
-    Further columns: ``model, protocol, cases, patients, correlation, correlation_low, correlation_high`` and
-    ``unfinished`` (the number of unfinished questions).
+    Further columns: ``model, protocol, cases, patients, correlation, correlation_low, correlation_high, unfinished``.
     """
     case = [*WHO, "case_id", "finding", "cluster", "lesion_share"]
     right = pl.col("correct").cast(pl.Float64).mean()

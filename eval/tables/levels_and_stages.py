@@ -1,12 +1,8 @@
 """Tables made from grades: levels, drops from level to level, kinds, stages, depth and yes/no decisions.
 
-A level is a group of kinds of question. A stage is a step of the question path (the sequence of questions that a case
-gets). Depth is the number of consecutive stages passed.
-
-A table's function takes a :class:`chexqa.eval.scoring.sample.ScoredSample`. It returns a data frame with a row for each
-model, protocol and group. A number ``x`` has its 95 % interval in the columns ``x_low`` and ``x_high``. Shares are
-fractions; null means "no number". ``chexqa.eval.tables.glossary`` defines the columns. Stages and depth are defined by
-CheXpercept (arXiv 2606.21020).
+A table has a row for each model, protocol and group. A number ``x`` has its 95 % interval in ``x_low`` and ``x_high``;
+shares are fractions; null means "no number". ``chexqa.eval.tables.glossary`` defines the columns. Stages and depth (the
+number of stages passed in a row) are defined by CheXpercept (arXiv 2606.21020).
 """
 
 from __future__ import annotations
@@ -77,16 +73,14 @@ LevelNumbers = tuple[dict[str, tuple[pl.DataFrame, Estimates]], pl.DataFrame]
 def levels(study: ScoredSample, numbers: LevelNumbers | None = None) -> pl.DataFrame:
     """Return the headline: the accuracy of each level, corrected for chance and averaged over its kinds.
 
-    Items on cardiomegaly are left out.
-
     - ``model, protocol, level, kinds, items, patients, corrected, accuracy, chance, unfinished``
     - ``prior, prior_corrected``: the scores of always giving the most frequent answer.
-    - ``answered``: share of items with a readable answer; ``accuracy_answered, corrected_answered``: scores over these
-      items.
+    - ``answered``: the share of items with a readable answer.
+    - ``accuracy_answered, corrected_answered``: the scores over these items.
     - ``corrected_guessed``: the corrected score if items without a readable answer count as guessed.
 
-    The last row of a model is the mean of its levels. ``numbers`` is the result of :func:`level_numbers`; if it is
-    None, it is computed here.
+    The last row of a model is the mean of its levels. Items on cardiomegaly are left out. ``numbers`` is the result of
+    :func:`level_numbers`, if it is known.
     """
     found, facts = numbers or level_numbers(study)
     to = [*WHO, "level"]
@@ -115,9 +109,9 @@ def _spread(name: str) -> list[str]:
 
 
 def level_numbers(study: ScoredSample) -> LevelNumbers:
-    """Return the estimates of the scores :data:`LEVEL_NUMBERS` for each level, and facts for each kind of question.
+    """Return the estimates of the scores :data:`LEVEL_NUMBERS`, and facts for each kind of question.
 
-    The levels are followed by the mean of the levels.
+    The estimates are those of each level, then of the mean of the levels.
     """
     found = scores(study, compared(study, [*WHO, "level", *SCORED]), ["level", "kind"])
     estimates = (found.accuracy, found.corrected, found.answered, found.answered_corrected, found.guessed_corrected)
@@ -188,9 +182,9 @@ _MARKS = ("point_sensitivity", "false_marks")
 
 
 def _marks(study: ScoredSample) -> pl.DataFrame:
-    """Return, for each kind of question on points, the named shares of the points to be moved and of the other points.
+    """Return the named shares of the points to be moved and of other points, for each kind of question on points.
 
-    A point that must be moved in the direction that the question does not ask about counts as one of the other points.
+    A point that must be moved in the direction that is not asked about is one of the other points.
     """
     points = {
         item.item_id: len(item.options) - 1 for item in study.benchmark.items if study.benchmark.kinds[item.kind].points
@@ -217,7 +211,7 @@ _OF_CASES = (
 def whole_cases(study: ScoredSample) -> pl.DataFrame:
     """Return the rows that count in the accuracy of stages.
 
-    These rows belong to conversations in which every item is finished and no item is contested.
+    They belong to conversations with every item finished and no item contested.
     """
     rows = study.rows.select(_OF_CASES).filter(pl.col("stage").is_not_null() & pl.col("path").is_not_null())
     doubtful = pl.col("flags").list.contains(CONTESTED)
@@ -228,10 +222,10 @@ def whole_cases(study: ScoredSample) -> pl.DataFrame:
 
 
 def case_stages(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return a row for each conversation and stage (step of the question path), with ``right`` and ``gated``.
+    """Return a row for each conversation and stage.
 
-    ``right`` is True if all items of the stage are right. ``gated`` is True if all items of this stage and of all
-    earlier stages are right.
+    - ``right``: True if all items of the stage are right.
+    - ``gated``: True if all items of this stage and of the earlier stages are right.
     """
     case = [*WHO, *ROUND, "case_id"]
     return (
@@ -248,9 +242,9 @@ def stages(study: ScoredSample) -> pl.DataFrame:
 
     - ``model, protocol, path, stage, cases, unfinished``
     - ``reading``: the history under which the stage was asked.
-    - ``accuracy``: the share of cases in which all kinds of the stage are right.
-    - ``gated``: the share of cases in which all kinds of this stage and of all earlier stages are right.
-    - ``product``: the product of the accuracies of the stage's kinds; it equals ``accuracy`` if kinds are independent.
+    - ``accuracy``: the share of cases with all kinds of the stage right.
+    - ``gated``: the share of cases with all kinds of this stage and of all earlier stages right.
+    - ``product``: the product of the accuracies of the stage's kinds.
     - ``chance``: the probability of guessing all kinds of the stage right.
     """
     by = ["path", "stage"]
@@ -285,8 +279,8 @@ def stages(study: ScoredSample) -> pl.DataFrame:
 def case_depths(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the ``depth`` of each conversation: the number of stages passed in a row, from the first.
 
-    A conversation that passes all its stages has the full depth of its path, also if the finding is cardiomegaly,
-    which has no stage 4.
+    A conversation that passes all its stages has the full depth of its path. That includes cardiomegaly, which has no
+    stage 4.
     """
     most = pl.col("path").replace_strict({path: len(numbers) for path, numbers in PATH_STAGES.items()})
     case = [*WHO, *ROUND, "case_id", "cluster", "finding", "path"]
@@ -302,9 +296,7 @@ def case_depths(rows: pl.DataFrame) -> pl.DataFrame:
 def depth(study: ScoredSample) -> pl.DataFrame:
     """Return the mean depth (stages passed in a row) on each question path, and the depths of constant answers.
 
-    Columns: ``model, protocol, path, cases, depth, maximum, depth_always_yes``, … and ``unfinished``. Constant answers
-    mean that a model always gives the same answer to detection, and always the same answer to contour evaluation. Such
-    a model passes no later stage.
+    Columns: ``model, protocol, path, cases, depth, maximum, depth_always_yes``, … and ``unfinished``.
     """
     rows = whole_cases(study)
     depths = case_depths(rows)
@@ -339,9 +331,8 @@ def decisions(study: ScoredSample) -> pl.DataFrame:
     """Return the scores of detection and contour evaluation as yes/no decisions, over the cases of all paths.
 
     Columns: ``model, protocol, kind, positives, negatives, sensitivity, specificity, balanced_accuracy, yes_rate,
-    accuracy, always_yes, always_no`` (the accuracies of constant answers), ``unfinished``. In detection, a case is
-    positive if it has a lesion. In contour evaluation, it is positive if its outline needs a major revision. A reply
-    that is neither yes nor no counts as wrong.
+    accuracy, always_yes, always_no`` (the accuracies of constant answers), ``unfinished``. A case is positive if it has
+    a lesion, or if its outline needs a major revision. A reply that is neither yes nor no counts as wrong.
     """
     negative = pl.col("path") == pl.col("kind").replace_strict(DECISIONS, default=None)
     rows = study.rows.filter(pl.col("kind").is_in(list(DECISIONS)) & pl.col("path").is_not_null()).with_columns(

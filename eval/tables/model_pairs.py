@@ -1,15 +1,13 @@
 """Models compared on the same items: differences, corrected tests, and groups of models that do not differ.
 
-Holm's method corrects the tests of one family together.
+Holm's method corrects the tests of a family together:
 
-- The main family is fixed in advance and belongs to the main protocol (``end_to_end`` if it was run, otherwise the
-  first protocol). It compares every pair of models, and the medical with the general models, on each level and on the
-  mean of levels.
-- Pairs with a reader of a study form a second family, so that readers do not reduce the power of tests between models.
-- All other differences are exploratory, including all differences from a baseline.
+- The main family is fixed in advance: every pair of models, and the medical with the general models, on each level and
+  on the mean of levels, under the main protocol (``end_to_end`` if it was run, otherwise the first protocol).
+- Pairs with a reader of a study form a second family.
+- All other differences are exploratory, among them all differences from a baseline.
 
-Models without scores or with partial scores are not compared, because they did not answer the same items. Models whose
-run was stopped by a stopping rule are not compared, because the end of their run depends on their answers.
+Models with partial scores, and models of a run that a stopping rule ended, are not compared.
 """
 
 from __future__ import annotations
@@ -51,10 +49,9 @@ DOMAINS = ("medical", "general")
 class ScoreMatrix:
     """Scores of the models that can be compared under one protocol, as sums over clusters.
 
-    - ``models`` has M names, and ``scores`` has S names.
+    - ``models``, ``scores``: M and S names.
     - ``values``: S x M values: the first score of every model, then the second score of every model, and so on.
-    - ``cluster_parts (P, S x M)``: the contribution of each of P clusters (patients) to each value. The contributions
-      to a value sum to it, up to a constant for chance.
+    - ``cluster_parts (P, S x M)``: the part of each value that each of P clusters (patients) contributes.
     - ``main``: True if the tests on levels belong to the main family of tests.
     - ``cluster_weights (P, S)``: the largest contribution that each cluster can make to each score.
     """
@@ -81,8 +78,7 @@ class ScoreMatrix:
 def matrices(study: ScoredSample) -> list[ScoreMatrix]:
     """Return a matrix for every protocol with at least one finished model, the main protocol first.
 
-    A matrix has only the largest group of models that were asked the same items. A trial beside complete runs is
-    therefore left out.
+    A matrix has only the largest group of models that were asked the same items.
     """
     whole = study.completeness.filter((pl.col("unfinished") == 0) & ~is_stopped(study.graded))
     protocols = whole["protocol"].unique(maintain_order=True).to_list()
@@ -113,11 +109,10 @@ _SCORED = ["model", "protocol", "item_id", "score", "part", "stratum", "cluster"
 
 
 def score_rows(study: ScoredSample) -> pl.DataFrame:
-    """Return the rows with three more columns: ``score``, ``part`` (component of the score) and ``stratum`` (in this
-    component).
+    """Return the rows with the columns ``score``, ``part`` (of the score) and ``stratum`` (of the part).
 
-    The components of a level are its kinds of question, with the strata of :func:`chexqa.eval.scoring.sample.strata`.
-    The components of the score ``grid`` (the hit rate) are findings. All scores but ``grid`` are corrected for chance.
+    The parts of a level are its kinds of question, with the strata of :func:`chexqa.eval.scoring.sample.strata`. The
+    parts of the score ``grid`` (the hit rate) are findings.
     """
     names = [*WHO, "item_id", "level", "kind", "finding", "scored", "cluster", YES, WEIGHT, RIGHT, CHANCE]
     level = strata(compared(study, names).filter(pl.col("scored")), WHO).with_columns(
@@ -136,10 +131,9 @@ def kind_rows(study: ScoredSample) -> pl.DataFrame:
 
 
 def make_matrix(sample: Sample, rows: pl.DataFrame, models: list[str], protocol: str, main: bool) -> ScoreMatrix:
-    """Return the matrix of scores of models that were asked the same items.
+    """Return the matrix of scores of models that were asked the same items: levels, their mean, then other scores.
 
-    ``rows`` is the result of :func:`score_rows` and must not be empty. The order of the scores is: levels, their mean,
-    then the other scores in the order of the rows.
+    ``rows`` is the result of :func:`score_rows`, not empty.
     """
     groups = Groups(sample, rows, ["score", "part", "stratum", "model"])
     right, whole, chance = groups.sums(RIGHT), groups.sums(WEIGHT), groups.sums(CHANCE)
@@ -169,7 +163,7 @@ def _weights(keys: pl.DataFrame, score: str, models: list[str]) -> sparse.csr_ma
 
 
 class Comparison(NamedTuple):
-    """Tables that compare models, made in one step, because Holm's method corrects the tests of all tables together."""
+    """Tables that compare models; Holm's method corrects the tests of all of them together."""
 
     pairs: pl.DataFrame
     groups: pl.DataFrame
@@ -198,16 +192,15 @@ _SIZES: dict[str, Any] = {
 def compare_models(study: ScoredSample) -> Comparison:
     """Compare every two models, and the medical with the general models, on every score; return four tables.
 
-    - ``pairs``: ``protocol, score, model_a, model_b, difference`` (a minus b), ``p, p_holm, family, differ`` (True if
-      ``p_holm`` is below 0.05), ``margin, p_alike, p_alike_holm, verdict`` (:func:`verdict`). ``family`` is
-      ``confirmatory`` (the main family), ``readers`` or ``exploratory``. p-values are corrected within each of the
-      first two families. In exploratory rows, ``p_holm, p_alike_holm, differ`` and ``verdict`` are null.
-    - ``groups``: ``protocol, score, place`` (rank), ``model, value, letters``. Models that share a letter do not
-      differ significantly; a score that has only exploratory tests has no letters.
+    - ``pairs``: ``protocol, score, model_a, model_b, difference`` (a minus b), ``p, p_holm, family, differ, margin,
+      p_alike, p_alike_holm, verdict``. The family is ``confirmatory``, ``readers`` or ``exploratory`` (no corrected p
+      and no verdict).
+    - ``groups``: ``protocol, score, place`` (rank), ``model, value, letters``. Models that share a letter do not differ
+      significantly.
     - ``contrast``: ``protocol, score, medical, general`` (numbers of models), ``difference`` (mean of the medical
-      models minus mean of the general models), and ``p_labels`` (:func:`exchanges`).
+      models minus mean of the general models), ``p_labels`` (:func:`exchanges`).
     - ``detectable``: ``protocol, score, detectable, detectable_in_family``: the smallest difference that a test detects
-      with 80 % power, if it is a single test at 5 %, or the first, strictest test of the main family.
+      with 80 % power, alone at 5 % or as the strictest test of the main family.
     """
     found = matrices(study)
     domains, margin = study.graded.domains, study.graded.margin
@@ -282,10 +275,8 @@ def _sides(models: list[str], domains: Mapping[str, str]) -> tuple[list[int], li
 def exchanges(matrix: ScoreMatrix, domains: Mapping[str, str]) -> list[float]:
     """Return p of a permutation test of medical against general models, for each score.
 
-    The test exchanges the models' labels, medical and general. It asks whether the two sorts differ more than two
-    random groups of the same models. The tables' sign-flip test asks instead whether the models would also differ on
-    other patients. All exchanges are enumerated if there are at most :data:`EXCHANGES`; if there are more, exchanges
-    are drawn at random.
+    The test asks whether the two sorts of models differ more than random groups of these models. All exchanges of
+    labels are tried, or :data:`EXCHANGES` random ones if there are more.
     """
     sides = _sides(matrix.models, domains)
     if sides is None:
@@ -335,7 +326,7 @@ def _corrected(tested: pl.DataFrame) -> pl.DataFrame:
 def verdict(p: str, p_alike: str) -> pl.Expr:
     """Return an expression for the verdict (alike, different or not settled), made from two columns of p-values.
 
-    The verdict is null if the first p is null. A significant difference within the margin is called alike.
+    It is null if the first p is null. A significant difference within the margin is called alike.
     """
     known = pl.col(p).is_not_null()
     return (
@@ -377,9 +368,7 @@ def _groups(matrix: ScoreMatrix, pairs: pl.DataFrame) -> pl.DataFrame:
 def _sizes(matrix: ScoreMatrix, family: int) -> pl.DataFrame:
     """Return the smallest differences that the benchmark can detect, computed from the observed pairs of models.
 
-    Pairs with a baseline or reader are used only if there are no other pairs. With a single model the standard error is
-    assumed: all answers of a patient are right, or all are wrong, each with probability one half, and two models are
-    independent.
+    Pairs with a baseline or reader are used only if there are no other pairs.
     """
     count = len(matrix.models)
     rows = []

@@ -1,7 +1,4 @@
-"""Numbers as text, and tables as Markdown and LaTeX in the layout of papers, with one row per model.
-
-A notice (such as that the results are from phantoms) is part of the table in Markdown and in LaTeX.
-"""
+"""Numbers as text, and tables as Markdown and LaTeX in the layout of papers, with one row per model."""
 
 from __future__ import annotations
 
@@ -79,7 +76,7 @@ def _latex_row(cells: Sequence[str]) -> str:
 
 
 def note(frame: pl.DataFrame) -> list[str]:
-    """Return the sentences that stand below a table: which of its p values and intervals are corrected."""
+    """Return the sentences below a table: which of its p values and intervals are corrected."""
     has_p = "p_holm" in frame.columns and frame["p_holm"].is_not_null().any()
     return [ADJUSTED] if has_p else []
 
@@ -88,8 +85,7 @@ Paper = tuple[str, list[str], list[list[str]]]
 
 
 def papers(name: str, frame: pl.DataFrame) -> list[Paper]:
-    """Return the table as parts, each with caption, headings and rows of text; intervals are in brackets, shares in
-    percent.
+    """Return the table as parts with caption, headings and rows of text; intervals are in brackets, shares in percent.
 
     A table in :data:`WIDE` has one part for each of its measures, such as accuracy, with one row per model.
     """
@@ -134,14 +130,16 @@ def _wide(name: str, part: pl.DataFrame, number: str) -> tuple[list[str], list[l
 
 
 def words(name: str) -> str:
-    """Return the name of a column, or the text of a cell, with spaces: ``same_answer`` becomes ``same answer``."""
+    """Return the name of a column, or the text of a table's cell, with spaces.
+
+    >>> words("same_answer")
+    'same answer'
+    """
     return str(name).replace("_", " ")
 
 
 def cell(row: dict[str, Any], column: str) -> str:
-    """Return the text of a cell: the value with its interval and, in the table ``groups``, the letters; models with a
-    common letter do not differ significantly.
-    """
+    """Return the text of a table's cell: the value with its interval and, in the table ``groups``, its letters."""
     value = row.get(column)
     shown = number_text(column, value)
     low, high = row.get(f"{column}_low"), row.get(f"{column}_high")
@@ -151,9 +149,7 @@ def cell(row: dict[str, Any], column: str) -> str:
 
 
 def number_text(column: str, value: Any) -> str:
-    """Return a value of a column as text; floats are shown in percent, except in the columns :data:`PLAIN` and
-    :data:`P_VALUES`.
-    """
+    """Return a value of a column as text; floats are in percent, except in :data:`PLAIN` and :data:`P_VALUES`."""
     if value is None:
         return NO_NUMBER
     if isinstance(value, bool):

@@ -1,11 +1,7 @@
 """Protocols compared on the same models and items, and rankings of models by two scores or under two protocols.
 
-Two protocols form a pair if they differ in one thing only: either in the earlier answers that a model is shown
-(``end_to_end`` and ``oracle_passed``), or in the condition in brackets (``end_to_end`` and ``end_to_end (blind)``). All
-tests are exploratory.
-
-Rankings are compared by Kendall's tau-b. The models are few, and are not a sample from a population of models, so tau
-has no interval. The tables show the range of tau when any one model is left out.
+The two protocols of a pair differ in one thing: the earlier answers that a model is shown (``end_to_end`` and
+``oracle_passed``), or the condition in brackets (``end_to_end`` and ``end_to_end (blind)``). All tests are exploratory.
 """
 
 from __future__ import annotations
@@ -40,9 +36,8 @@ def protocols(study: ScoredSample) -> pl.DataFrame:
     """Return the scores of each model under two protocols that differ in one thing, on the same items.
 
     Columns: ``model, protocol_a, protocol_b, score, value_a, value_b, difference`` (a minus b), ``p`` (sign-flip test
-    over patients, not corrected for the number of tests), ``margin, p_alike``
-    (:meth:`chexqa.eval.scoring.intervals.Estimates.p_alike`). A model with unfinished items under one of the two
-    protocols is not compared.
+    over patients, not corrected), ``margin, p_alike`` (:meth:`chexqa.eval.scoring.intervals.Estimates.p_alike`). A
+    model with unfinished items is not compared.
     """
     whole = study.completeness.filter((pl.col("unfinished") == 0) & pl.col("known")).select(WHO)
     wanted = list(_wanted(whole.rows()))
@@ -127,8 +122,8 @@ def rankings(groups: pl.DataFrame) -> pl.DataFrame:
     """Return the agreement of two rankings of the models: by two scores, or by one score under two protocols.
 
     ``groups`` is the report's table ``groups``. Columns: ``protocol_a, score_a, protocol_b, score_b, models, tau``
-    (Kendall's tau-b), ``tau_least, tau_most`` (range of tau when any one model is left out). Baselines and readers are
-    not ranked.
+    (Kendall's tau-b), ``tau_least, tau_most`` (range of tau without one of the models). Baselines and readers are not
+    ranked.
     """
     ranked = groups.filter(~pl.any_horizontal(pl.col("model").str.starts_with(mark) for mark in model_pairs.NO_RIVALS))
     values: dict[tuple[str, str], dict[str, float]] = {}

@@ -1,13 +1,10 @@
 """Robustness of scores (without the radiograph, in other orders of options, in repeats), and contradictory answers.
 
-- ``without_radiograph`` compares two runs of a model: with ``--blind`` or ``--overlay-only``, and with radiographs.
-- ``rotations`` and ``positions`` use runs with ``--rotate``.
-- ``agreement`` uses runs with ``--repeats``.
-- ``contradictions`` compares answers in one conversation.
-- ``mirrored`` scores answers against a key with left and right exchanged.
-
-``contradictions`` and ``mirrored`` translate answers into regions, sides and zones by the key's evidence and the
-question bank's wording, so the order of the options does not matter.
+- ``without_radiograph``: runs with ``--blind`` or ``--overlay-only`` beside runs with radiographs.
+- ``rotations``, ``positions``: runs with ``--rotate``.
+- ``agreement``: runs with ``--repeats``.
+- ``contradictions``: answers in one conversation.
+- ``mirrored``: answers against a key with left and right exchanged.
 """
 
 from __future__ import annotations
@@ -66,7 +63,7 @@ _READ = ("item_id", "level", "kind", "finding", "scored", "cluster", YES, WEIGHT
 
 
 def level_scores(study: ScoredSample, rows: pl.DataFrame, by: Sequence[str]) -> tuple[pl.DataFrame, Estimates]:
-    """Return scores of levels (corrected for chance) and of the grid (hit rate, mean of findings), grouped by ``by``.
+    """Return scores of levels (corrected for chance) and of the grid (hit rate), grouped by ``by``.
 
     ``rows`` are rows of the study. The returned groups have the columns in ``by`` and the column ``score``.
     """
@@ -87,11 +84,13 @@ def level_scores(study: ScoredSample, rows: pl.DataFrame, by: Sequence[str]) -> 
 def without_radiograph(study: ScoredSample) -> pl.DataFrame:
     """Return scores with and without the radiograph.
 
-    Columns: ``model, protocol, without, score, with_image, without_image, difference, retained, unfinished``.
-    ``without`` says what was shown instead of the radiograph: nothing (``blind``), or only what is drawn on it
-    (``overlay only``). ``difference`` is the score with the radiograph minus the score without it. ``retained`` is the
-    score without the radiograph divided by the score with it; null if the score with the radiograph is not above
-    chance. Runs that asked different items are not compared.
+    - ``model, protocol, score, with_image, without_image, unfinished``
+    - ``without``: what was shown instead of the radiograph: nothing (``blind``), or only what is drawn on it (``overlay
+      only``).
+    - ``difference``: ``with_image - without_image``.
+    - ``retained``: ``without_image / with_image``; null if ``with_image`` is not above chance.
+
+    Runs that asked different items are not compared.
     """
     keys, scores = level_scores(study, study.rows, WHO)
     asked = item_sets(
@@ -197,12 +196,13 @@ def _displayed(rows: pl.DataFrame, column: str, name: str) -> pl.DataFrame:
 
 
 def agreement(study: ScoredSample) -> pl.DataFrame:
-    """Return how often repeats of the same item agree.
+    """Return how often repeats of an item agree; runs without repeats have no rows.
 
-    Columns: ``model, protocol, kind, items, repeats, same_answer, same_verdict, unfinished``. Two repeats of an item in
-    the same order of options form a pair. ``same_answer`` is the share of pairs with the same answer; two unreadable
-    answers count as the same. ``same_verdict`` is the share of pairs in which both answers are right or both are not
-    right. Runs without repeats have no rows.
+    - ``model, protocol, kind, items, repeats, unfinished``
+    - ``same_answer``: the share of pairs of repeats with equal answers; two unreadable answers are equal.
+    - ``same_verdict``: the share of pairs with both answers right or both not right.
+
+    The repeats of a pair have the options in one order.
     """
     by = [*WHO, "kind", "item_id", "rotation"]
     many = study.said.filter(pl.col("repeat").n_unique().over(WHO) > 1).with_columns(
@@ -235,8 +235,8 @@ def agreement(study: ScoredSample) -> pl.DataFrame:
 def contradictions(study: ScoredSample) -> pl.DataFrame:
     """Return a row for each rule: how often two answers in one conversation contradict each other.
 
-    Columns: ``model, protocol, rule``; ``asked`` (conversations in which both questions were answered);
-    ``contradictions, share, unfinished``.
+    Columns: ``model, protocol, rule, asked`` (conversations with both questions answered), ``contradictions, share,
+    unfinished``.
     """
     meanings = option_meanings(study)
     keys = [*rounds(study), "cluster"]
@@ -262,10 +262,10 @@ def contradictions(study: ScoredSample) -> pl.DataFrame:
 
 
 def option_meanings(study: ScoredSample) -> Meanings:
-    """Return, keyed by item id, what the options of items on sides or zones mean, in the order of option numbers.
+    """Return what the options of items on sides or zones mean, in the order of option numbers, keyed by item id.
 
-    Options of ``location`` mean a region's name; options of ``comparison`` mean ``similar, left, right`` or ``single``.
-    Items of ``comparison`` are left out if their options differ from those of the benchmark's question bank.
+    An option of ``location`` means a region's name; an option of ``comparison`` means ``similar, left, right`` or
+    ``single``. Items of ``comparison`` with options that are not in the benchmark's question bank are left out.
     """
     answers, _ = study.benchmark.key("contradictions")
     words = _comparison_words(study)
@@ -317,9 +317,7 @@ def mirrored(study: ScoredSample) -> pl.DataFrame:
     """Return the accuracy against the key, and against the key with left and right exchanged.
 
     Columns: ``model, protocol, kind, items, accuracy, mirrored, gain`` (mirrored minus accuracy), ``unfinished``. An
-    item counts only if its key changes when sides are exchanged. The exchanged key depends on the kind: for
-    ``location``, the offered regions whose mirror image the lesion involves; for ``grid_cell``, the mirrored cells; for
-    ``comparison``, the other side. The gain is positive for a model that takes the left of the picture for the
+    item counts only if its key changes. The gain is positive for a model that takes the left of the picture for the
     patient's left.
     """
     meanings = option_meanings(study)

@@ -1,8 +1,7 @@
 """Differences between two runs, item by item, with paired tests.
 
-The two runs are treated as two models that answered the same items, so the tests are those of
-``chexqa.eval.tables.model_pairs``. A kind with one item per patient, asked once, is tested by McNemar's exact test. All
-tests are exploratory: p-values are not corrected.
+A kind with one item per patient, asked once, is tested by McNemar's exact test. All tests are exploratory: p-values are
+not corrected.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class Side:
     """One of the two compared runs.
 
     - ``run``: the folder of the run, as the user gave it.
-    - ``protocol``: the protocol's name in tables, such as ``end_to_end (blind)`` for a run without pictures.
+    - ``protocol``: the protocol's name in tables, such as ``end_to_end (blind)``.
     - ``items``: the number of items that the compared model was asked in this run.
     """
 
@@ -52,9 +51,9 @@ class Compared:
 
     - ``items``: ``item_id, case_id, patient_id, kind, level, finding, state_a, state_b, parsed_a, parsed_b, score_a,
       score_b, change``; scores are means over repeats and rotations.
-    - ``scores``: ``score, items, patients`` (those that the score is made of), ``value_a, value_b, difference`` (b
-      minus a, with ``_low`` and ``_high``), ``gained, lost, p, test, margin, p_alike, verdict``.
-    - ``left_out``: the number of items of either run that are not compared, keyed by reason.
+    - ``scores``: ``score, items, patients, value_a, value_b, difference`` (b minus a, with ``_low`` and ``_high``),
+      ``gained, lost, p, test, margin, p_alike, verdict``.
+    - ``left_out``: the number of items that are not compared, keyed by reason.
     - ``sides``: the two runs.
     - ``chance``: the accuracy of guessing on the compared items, keyed by kind.
     - ``note``: a sentence if several versions of the parser read the replies; otherwise None.
@@ -77,11 +76,12 @@ def compare_runs(
 ) -> list[Compared]:  # fmt: skip
     """Return a comparison for each model that both runs have, or for the two models named in ``models``.
 
-    With ``reread``, the current parser reads the stored replies again. Without ``shared``, both runs must be of one
-    benchmark, otherwise ``InputError`` is raised. With ``shared``, they may be of two; only items whose question,
-    options, pictures and key are equal in both are compared. ``margin`` is a fraction: scores that differ by less are
-    called alike. A run may be a file of predictions (``.jsonl``); its benchmark is the other run's, or the one in
-    ``benchmark_folders``.
+    - ``first``, ``second``: folders of runs, or files of predictions (``.jsonl``).
+    - ``shared``: True to allow runs of two benchmarks; items are compared if question, options, pictures and key are
+      equal. False: raise ``InputError`` if the benchmarks differ.
+    - ``benchmark_folders``: the benchmarks of files of predictions; None: the other run's.
+    - ``reread``: True to read the stored replies again with the current parser.
+    - ``margin``: scores (fractions) that differ by less are called alike.
     """
     runs = load_pair((first, second), benchmark_folders)
     for run in runs:
@@ -135,9 +135,9 @@ def _predicted(path: Path, folder: Path | None, other: Run | None) -> Run:
 
 
 def matching_models(runs: tuple[Run, Run]) -> list[tuple[str, str]]:
-    """Return the pairs of models with the same name.
+    """Return the pairs of models with equal names; without any, the only model of each run.
 
-    If no name is in both runs, and each run has one model, these two models are the pair.
+    Raise ``InputError`` if the runs have no model in common, and one of them has several.
     """
     common = [name for name in runs[0].models if name in runs[1].models]
     if common:

@@ -1,8 +1,7 @@
 """Scores of groups of patients and cases, and gaps between groups within the same finding and kind of question.
 
-Groups of fewer than 30 patients are not shown. Cases are divided into thirds by lesion size, and into thirds by edit
-depth. Edit depth is the depth in pixels of the shallowest edit of a case's outline; a shallower edit is harder to see.
-The cases of each finding are divided separately, so that no third consists mainly of one finding.
+Groups of fewer than 30 patients are not shown. The cases of each finding are divided into thirds by lesion size, and
+into thirds by the depth in pixels of the shallowest edit.
 """
 
 from __future__ import annotations
@@ -57,13 +56,13 @@ _AT_ONCE = 3
 def subgroups(study: ScoredSample) -> pl.DataFrame:
     """Return how well each model does in each group, such as women, and the gap to the other groups.
 
-    A group is one value of a dimension (sex, age, finding, …). A case without a value is left out of the dimension.
+    A group is one value of a dimension (sex, age, finding, …).
 
     - ``model, protocol, dimension, group, score, patients, items, unfinished``; ``score`` is a level or the grid.
     - ``value``: for a level, the accuracy corrected for chance, averaged over kinds; for the grid, the hit rate,
       averaged over findings.
-    - ``gap``: the group's accuracy (grid: hit rate) minus that of the dimension's other groups, within the same finding
-      and kind; null if the dimension is the finding.
+    - ``gap``: the group's accuracy minus the accuracy of the dimension's other groups, within finding and kind; null if
+      the dimension is the finding.
     """
     rows = _rows(study)
     models = rows["model"].unique(maintain_order=True)
@@ -81,10 +80,9 @@ def subgroups(study: ScoredSample) -> pl.DataFrame:
 
 
 def _rows(study: ScoredSample) -> pl.DataFrame:
-    """Return the study's rows with a column for each dimension, and the column ``score``: the score in which a row
-    counts.
+    """Return the study's rows with a column for each dimension, the score in which a row counts, and ``kind``.
 
-    The column ``kind`` names the parts that a score averages over: kinds, or findings for the grid.
+    ``kind`` names the parts that a score averages over: kinds, or findings for the grid.
     """
     grid = rows_of(study).with_columns(
         pl.lit(GRID_SCORE).alias("score"),
@@ -162,8 +160,7 @@ def _large(rows: pl.DataFrame) -> pl.DataFrame:
 def pooled(keys: pl.DataFrame, by: list[str]) -> tuple[pl.DataFrame, sparse.csr_matrix]:
     """Pool the groups ``keys`` by the columns ``by``; return the pooled groups and a 0/1 matrix ``(pooled, keys)``.
 
-    The matrix is 1 where a group belongs to a pooled group. The matrix times the sums of the groups gives the pooled
-    sums.
+    The matrix times the sums of the groups gives the sums of the pooled groups.
     """
     numbered = keys.select(by).unique(maintain_order=True).with_row_index("_to")
     to = keys.select(by).join(numbered, on=by, how="left", maintain_order="left")["_to"].to_numpy()
