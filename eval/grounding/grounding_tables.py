@@ -11,6 +11,7 @@ from chexqa.eval.grounding import followed_keys, published_measures
 from chexqa.eval.grounding.answer_pairs import WHO, answer_pairs, left_out, originals
 from chexqa.eval.grounding.net_grounding import NetGrounding, net_grounding, triples, verdict
 from chexqa.eval.grounding.published_measures import published_class
+from chexqa.eval.scoring.grade import UNFINISHED
 from chexqa.eval.scoring.intervals import Estimates, Sample
 from chexqa.eval.scoring.sample import ScoredSample
 
@@ -24,18 +25,20 @@ DROPS: dict[str, Any] = {
 
 def grounding(study: ScoredSample) -> pl.DataFrame:
     """Return a row for each model and protocol that was asked altered items, or a fresh seed of the benchmark."""
-    return grounding_rows(
-        study.sample, answer_pairs(study), originals(study), _drops(study), study.benchmark.is_phantom
-    )
+    detections = study.said.filter((pl.col("kind") == "detection") & ~pl.col("state").is_in(UNFINISHED))
+    return grounding_rows(study.sample, answer_pairs(study), originals(study), detections, _drops(study),
+                          study.benchmark.is_phantom)  # fmt: skip
 
 
 def grounding_rows(
-    sample: Sample, pairs: pl.DataFrame, own: pl.DataFrame, drops: pl.DataFrame, phantoms: bool = True
-) -> pl.DataFrame:
+    sample: Sample, pairs: pl.DataFrame, own: pl.DataFrame, detections: pl.DataFrame, drops: pl.DataFrame,
+    phantoms: bool = True,
+) -> pl.DataFrame:  # fmt: skip
     """Return the rows of :func:`grounding`.
 
     - ``pairs``: the rows of :func:`answer_pairs`.
     - ``own``: the rows of :func:`originals`.
+    - ``detections``: a row for each detection question; without a readable answer it is not ``correct``.
     - ``drops``: each model's drop on a fresh seed (:data:`DROPS`).
     - ``phantoms``: True if the benchmark is of phantoms; only these have the column ``true_removal``.
     """
@@ -44,9 +47,8 @@ def grounding_rows(
                        maintain_order="left")  # fmt: skip
     cases = triples(pairs)
     net = net_grounding(sample, cases)
-    accuracy = own.filter(kind="detection")
     parts = [
-        ("accuracy", published_measures.rate(sample, accuracy, pl.col("right"))),
+        ("accuracy", published_measures.rate(sample, detections, pl.col("correct"))),
         ("net_grounding", (net.keys, net.macro)),
         ("right_and_grounded", (net.keys, net.right_and_grounded)),
         ("true_removal", followed_keys.seen_removed(sample, own if phantoms else own.clear())),

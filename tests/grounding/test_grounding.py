@@ -341,6 +341,16 @@ def test_every_measure_equals_a_plain_count(bench: Benchmark) -> None:
         assert [row[name] for name in names] == pytest.approx(expected, abs=1e-9)
 
 
+def test_a_refusal_counts_in_the_accuracy_beside_the_verdict(bench: Benchmark) -> None:
+    items = [item for item in bench.items if item.kind == "detection"]
+    key = bench.key("this test")[0]
+    turns = [turn("m", item.item_id, key[item.item_id].answer if number else "refused")
+             for number, item in enumerate(items)]  # fmt: skip
+    altered = tuple(turn("m", item_id, (1,)) for item_id in altered_items.load(bench).items)
+    (row,) = grounding_tables.grounding(study(bench, [replace(run(turns), altered=altered)])).to_dicts()
+    assert row["accuracy"] == pytest.approx((len(items) - 1) / len(items))
+
+
 def test_an_item_is_audited_once_it_is_answered_on_both_filled_pictures(bench: Benchmark) -> None:
     turns = [turn("m", item_id, (1,)) for item_id in (*bench.item, *altered_items.load(bench).items)]
     own = [one for one in turns if "@" not in one.item_id]

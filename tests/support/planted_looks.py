@@ -209,7 +209,8 @@ def table_of(
         )
         for name in ("target", "irrelevant")
     ])  # fmt: skip
-    return grounding_rows(Sample("patient", patients), pairs, own, pl.DataFrame(schema=DROPS))
+    asked = own.rename({"right": "correct"})
+    return grounding_rows(Sample("patient", patients), pairs, own, asked, pl.DataFrame(schema=DROPS))
 
 
 def _answer(name: str) -> pl.Expr:
