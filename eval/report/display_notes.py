@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import pairwise
@@ -14,6 +15,9 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from chexqa.contract.items import ORIGINAL, asked_conditions, condition_of
+from chexqa.contract.read_run import ERROR, Run
+from chexqa.eval.design import subset
 from chexqa.eval.models.registry import BASELINE
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.grade import Graded, protocol_name
@@ -193,7 +197,7 @@ def unfinished(states: pl.DataFrame, elsewhere: set[str], allow_partial: bool) -
 
 
 def unfinished_models(graded: Graded, states: pl.DataFrame) -> Iterable[str]:
-    """Yield the lines of :func:`unfinished` on the models of every protocol.
+    """Yield the lines of :func:`unfinished` on the models of every protocol, and those of :func:`_altered_open`.
 
     If there are several protocols, each line begins with its protocol.
     """
@@ -203,6 +207,30 @@ def unfinished_models(graded: Graded, states: pl.DataFrame) -> Iterable[str]:
         elsewhere = {name for run in runs for name in run.models}
         for line in unfinished(states.filter(pl.col("protocol") == protocol), elsewhere, graded.allow_partial):
             yield f"Protocol {protocol}: {line}" if len(protocols) > 1 else line
+    for run in graded.runs:
+        yield from _altered_open(graded, run, states.filter(protocol=protocol_name(run))["model"].to_list())
+
+
+def _altered_open(graded: Graded, run: Run, models: Collection[str]) -> Iterator[str]:
+    """Yield a line for each of the models that have answers to a part of the questions of --condition or --stress."""
+    done = Counter(turn.model for turn in run.altered if turn.state != ERROR)
+    if not done or run.decision is not None or run.about.get(ELSEWHERE):
+        return
+    asked, conditions = subset.of_run(graded.benchmark, run.about), asked_conditions(run.about)
+    every = subset.conditioned(graded.benchmark, asked, conditions)
+    items = [item for item in every if condition_of(item.item_id) != ORIGINAL]
+    if stress := run.about.get("stress", ()):
+        from chexqa.eval.stress import stressed_pictures  # loads cv2, which other runs do not need here
+
+        items += stressed_pictures.stressed_items(graded.benchmark, asked, stress)
+    whole = len(items) * run.about.get("rotations", 1) * run.about.get("repeats", 1)
+    for model, count in done.items():
+        if count < whole and model in models:
+            yield (
+                f"{model}: {whole - count:,} of {plural(whole, 'altered question')} (--condition, --stress) "
+                "unfinished, so its numbers on grounding and stress are PARTIAL: only the finished ones count; the same "
+                f"'chexqa eval' command asks the others ({run.folder})."
+            )
 
 
 def models_first(table: pl.DataFrame) -> pl.DataFrame:

@@ -254,6 +254,10 @@ def test_a_run_under_stress_records_it_is_resumed_and_refuses_another(cli: Cli, 
     for item_id in spoilt:
         base, _, cell = item_id.partition("@")
         assert (cards[item_id] == cards[base]) == (cell == "history"), "a spoilt picture is shown spoilt"
+    assert "altered question" not in " ".join(cli("grade", out)[1].split())
+    log.write_text("".join(json.dumps(turn) + "\n" for turn in turns if turn is not spoilt[item_id]))
+    said = f"baseline/oracle: 1 of {len(spoilt)} altered questions (--condition, --stress) unfinished"
+    assert said in " ".join(cli("grade", out)[1].split())
 
 
 @pytest.mark.parametrize(
