@@ -27,10 +27,10 @@ COLUMNS: dict[str, str] = {
     "handed_over": "share of answers to hand to a reader so that at most 20 % of the remaining ones are wrong; the "
     "threshold is chosen on other patients, and answers without a confidence are handed over",
     "errors_kept": "share of wrong answers among those not handed to a reader",
-    "confidence_from": "lower end of the bin of confidence",
-    "confidence_to": "upper end of the bin of confidence",
+    "confidence_from": "lower end of the bin of confidence, which belongs to the bin",
+    "confidence_to": "upper end of the bin of confidence, which belongs to the next bin (but for 1)",
     "share_right": "share of right answers in the bin",
     "least_confidence": "least confidence of the answers that are kept",
-    "kept_share": "share of answers that are kept",
+    "kept_share": "share of answers that are kept, of those with a confidence",
     "share_wrong": "share of wrong answers among those that are kept",
 }

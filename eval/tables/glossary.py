@@ -91,7 +91,7 @@ COLUMNS: dict[str, str] = {
     "wrong": "number of answers that are not right",
     "unparsed": "number of replies without a readable answer",
     "truncated": "number of replies cut off before an answer",
-    "refused": "number of refusals to answer",
+    "refused": "number of refusals, as the server or the model's code marks them; a refusal in words alone is unparsed",
     "empty": "number of empty replies",
     "overflow": "number of questions in conversations longer than the model's context",
     "error": "number of failed requests (unfinished)",
@@ -102,7 +102,8 @@ COLUMNS: dict[str, str] = {
     "reading": "history with which a stage was asked: the model's own answers (maybe wrong), right answers, or none",
     "gated": "share of cases in which this stage and all earlier stages are right",
     "product": "product of the accuracies of the stage's kinds; the stage's accuracy if its kinds are independent",
-    "depth": "mean number of stages passed in a row, from the first",
+    "depth": "mean number of stages passed in a row, from the first; a case of cardiomegaly, which has no stage 4, "
+    "gets the full depth of its path if it passes its stages",
     "maximum": "number of stages on the path",
     "depth_always_yes": "depth if every detection answer is yes and every contour evaluation answer is yes",
     "depth_yes_then_no": "depth if every detection answer is yes and every contour evaluation answer is no",
@@ -185,8 +186,9 @@ COLUMNS: dict[str, str] = {
     "p": "two-sided p of the sign-flip test over patients",
     "p_holm": "p after Holm's correction for all tests of the family",
     "p_labels": "share of exchanges of the labels medical and general with a difference at least as large as observed",
-    "family": "confirmatory: test in the family fixed in advance; readers: test in the family of pairs with a reader; "
-    "exploratory: test in neither family, such as every pair with a baseline",
+    "family": "confirmatory: test in the family fixed in advance (levels and their mean, under end_to_end or, without "
+    "it, the first protocol); readers: test in the family of pairs with a reader; exploratory: test in neither family, "
+    "such as every pair with a baseline",
     "differ": "true if the corrected p is below 0.05",
     "margin": "equivalence margin, set before grading: scores are alike if their difference is shown to be below it",
     "p_alike": "p of two one-sided t tests of equivalence within the margin; it is below 0.05 if and only if the 90 % "
@@ -249,7 +251,7 @@ COLUMNS: dict[str, str] = {
     "answers": "number of items with a readable answer",
     "bias": "share of answers minus share of keys at the position; above 0, the position is chosen too often",
     "repeats": "number of times an item was asked in one order",
-    "same_answer": "share of pairs of repeats with the same answer",
+    "same_answer": "share of pairs of repeats with the same answer; two replies without a readable answer are the same",
     "same_verdict": "share of pairs of repeats that are both right or both not right",
     "rule": "two answers that contradict each other",
     "asked": "number of questions with an outcome",
@@ -326,7 +328,9 @@ GRADES: dict[str, str] = {
     "answer": "numbers of the right options; in a grid item each of these cells is a right answer",
     "chance": "the expected accuracy of a guess at the item",
     "prior": "1 if the answer that is most frequent among other patients' items of the same kind and finding is "
-    "right, otherwise 0 (a fraction if several answers are equally frequent)",
+    "right, otherwise 0 (a fraction if several answers are equally frequent); answers are compared by their words, "
+    "and none is one answer; yes and no, or outlines, whose numbers differ by this patient's answers alone are equally "
+    "frequent",
     "chance_joint": "probability that a guess answers both questions on points right; empty for other kinds",
     "scored": "false for items that count in no score corrected for chance, because they have one possible answer",
     "sex": "the patient's sex; empty if unknown",
