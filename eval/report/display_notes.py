@@ -228,8 +228,8 @@ def _altered_open(graded: Graded, run: Run, models: Collection[str]) -> Iterator
         if count < whole and model in models:
             yield (
                 f"{model}: {whole - count:,} of {plural(whole, 'altered question')} (--condition, --stress) "
-                "unfinished, so its numbers on grounding and stress are PARTIAL: only the finished ones count; the same "
-                f"'chexqa eval' command asks the others ({run.folder})."
+                "unfinished, so its numbers on grounding and stress are PARTIAL: only the finished ones count; the "
+                f"same 'chexqa eval' command asks the others ({run.folder})."
             )
 
 
