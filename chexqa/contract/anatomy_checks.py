@@ -35,10 +35,7 @@ def check_lungs(anatomy: Mapping[str, Mask]) -> None:
 
 
 def doubts(right: Mask, left: Mask) -> list[str]:
-    """Return the reasons to doubt two lung masks ``(H, W)``, each as a clause; empty if the masks look right.
-
-    An empty mask counts as missing.
-    """
+    """Return the reasons to doubt two lung masks ``(H, W)``, each as a clause; an empty mask counts as missing."""
     found = []
     sizes = {side: int(lung.sum()) for side, lung in (("right", right), ("left", left)) if lung.any()}
     if len(sizes) == 2:
@@ -64,8 +61,8 @@ def _middle(mask: Mask) -> float:
 def check_lesion(finding: Finding, lesion: Mask, anatomy: Mapping[str, Mask]) -> None:
     """Raise ``InputError`` if a lesion's mask is empty at 1024 px, or touches no mask of ``anatomy`` although it must.
 
-    ``finding`` says whether its lesions must touch a lung or the heart. Touching is checked only if ``anatomy`` has the
-    masks needed for it: both lungs, or the heart for a finding outside the lungs.
+    ``finding`` says whether its lesions must touch a lung or the heart. Touching is checked only if both lungs are
+    given, or the heart for a finding outside the lungs.
     """
     if not lesion.any():
         raise InputError(

@@ -1,9 +1,8 @@
 """Benchmark folder: items, key and pictures, read with every hash checked.
 
-Layout: ``benchmark.json``, ``items.jsonl``, ``answers.jsonl``, ``skipped.jsonl``, ``images/ab/<sha256>.png``. The key
-(``answers.jsonl``) and ``skipped.jsonl`` can be withheld; a function that needs the key then raises an error.
-``thumbs`` has small copies of the pictures for review. The benchmark's hash leaves these copies out, since they can be
-made again.
+Layout: ``benchmark.json``, ``items.jsonl``, ``answers.jsonl`` (the key), ``skipped.jsonl``, ``images/ab/<sha256>.png``,
+and small copies of the pictures in ``thumbs``. The key and ``skipped.jsonl`` can be withheld; a function that needs the
+key then raises an error.
 """
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ class Benchmark:
     def key(self, needed_by: str) -> tuple[dict[str, Answer], dict[str, CaseKey]]:
         """Return the answers, keyed by item id, and the cases, keyed by case id.
 
-        Raises ``InputError`` if the key is withheld; the message says that ``needed_by`` needs the key.
+        Raise ``InputError`` if the key is withheld; the message says that ``needed_by`` needs it.
         """
         if self.answers is None or self.cases is None:
             raise InputError(
@@ -156,7 +155,7 @@ def _kinds(about: Record, path: Path) -> dict[str, Kind]:
 def load(folder: Path) -> Benchmark:
     """Read a benchmark folder, and check its items and its key against the schemas and the hashes.
 
-    Pictures are not checked here: :meth:`Benchmark.image_bytes` checks a picture when it reads it.
+    Pictures are checked when they are read (:meth:`Benchmark.image_bytes`).
     """
     check_folder(folder)
     about = read_json(folder / ABOUT, "benchmark", folder)
@@ -186,7 +185,7 @@ def check_folder(folder: Path) -> None:
 
 
 def _is_whole(folder: Path, name: str, expected: str | None) -> bool:
-    """Return True if a file has the expected hash; return False if it is missing, but allowed to be withheld.
+    """Return True if a file has the expected hash, False if it is missing and may be withheld.
 
     In all other cases an error is raised.
     """
@@ -266,8 +265,8 @@ def check_images(benchmark: Benchmark, also: Iterable[str] = ()) -> int:
 def conversations(items: Iterable[Item]) -> list[tuple[Item, ...]]:
     """Return all conversations, each as a tuple of its items in the order in which they are asked.
 
-    A case's items of all kinds that have a stage share one conversation. Each kind without a stage has a separate
-    conversation, and so has each item with altered pictures.
+    A case's kinds with a stage share one conversation. A kind without a stage, and an item with altered pictures, has a
+    conversation of its own.
     """
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:
@@ -279,8 +278,8 @@ def conversations(items: Iterable[Item]) -> list[tuple[Item, ...]]:
 class Origin:
     """Origin of a benchmark: recipes and bank as records, seed, phantom or real data, kinds from plugins.
 
-    ``fresh_of`` and ``interventions`` are the fields of ``benchmark.json``. If the benchmark is a fresh seed,
-    ``fresh_of`` names the older benchmark. ``interventions`` is None if there are no altered pictures.
+    - ``fresh_of``: the older benchmark that this one is a fresh seed of, or None.
+    - ``interventions``: the field of ``benchmark.json``; None if there are no altered pictures.
     """
 
     name: str
@@ -296,10 +295,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Contents:
-    """Items, answers and cases of a benchmark, in the order of its files.
-
-    Items, answers and cases are each read only once, so they can be iterators over files.
-    """
+    """Items, answers and cases of a benchmark, in the order of its files; each can be an iterator."""
 
     items: Iterable[Item]
     answers: Iterable[Answer]
@@ -309,7 +305,7 @@ class Contents:
 
 
 def record_hash(record: Record) -> str:
-    """Return the SHA-256 of the content of a recipe or question bank; its file's formatting has no influence."""
+    """Return the SHA-256 of the content of a recipe or question bank, whatever its file's formatting."""
     return sha256(dump(record).encode())
 
 

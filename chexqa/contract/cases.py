@@ -1,7 +1,6 @@
 """Cases: the reader of manifests (one radiograph and one finding per line), and the loader of one case's pixels.
 
-An error in the manifest itself (a field, an id, a path that leaves its folder) stops the reading. Errors in the files
-of one case are found only by :func:`load_case`, so that one bad case does not stop the others.
+A wrong field, id or path in the manifest stops the reading. Wrong files of a case are found only by :func:`load_case`.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ _LEFT_OUT: Record = {
 
 
 def is_lateral(view: str | None) -> bool:
-    """Return True if a view is taken from the side; lateral decubitus views (LLD, RLD) are frontal and give False."""
+    """Return True if a view is taken from the side; lateral decubitus views (LLD, RLD) are frontal."""
     return view is not None and (view.upper().startswith("LAT") or view.upper() in ("L", "LL", "RL", "LLAT", "RLAT"))
 
 
@@ -68,12 +67,11 @@ class Case:
     - ``negative_kind``: ``normal`` or ``other`` (another finding is present); ``None`` if the finding is present.
     - ``mask_frame``: the picture that the masks were drawn on (see the schema).
     - ``reference``: how the mask was made: drawn by a reader, taken from a report, or predicted by a model.
-    - ``review``: the result of a mask review, if there was one. ``review_seen``: the hash of the reviewed files.
-    - ``pixel_spacing_mm``: the distances between neighbouring rows, and between neighbouring columns, of the source
-      image.
-    - ``redrawn``: who redrew the mask in a review, how much was changed, and who signed the new mask; ``None`` for an
-      original mask.
-    - ``predicted``: for each mask that no person drew, the model that made it; keyed by structure.
+    - ``review``, ``review_seen``: the result of a mask review, and the hash of the reviewed files.
+    - ``pixel_spacing_mm``: the distances between rows and between columns of the source image.
+    - ``redrawn``: who redrew and who signed the mask in a review, and how much was changed; ``None`` for an original
+      mask.
+    - ``predicted``: the model that made each mask that no person drew, keyed by structure.
     """
 
     case_id: str
@@ -148,11 +146,7 @@ def _pixel_hash(image: Gray) -> str:
 
 
 class Manifest(Sequence[Case]):
-    """Sequence of the cases of a checked manifest; every access reads a case from the file.
-
-    Only the byte offset of each line and the paths of images with a present finding are kept in memory, so that a
-    manifest can have hundreds of thousands of lines.
-    """
+    """Sequence of the cases of a checked manifest; every access reads a case from the file."""
 
     def __init__(self, path: Path, folders: Folders, inside: Path | None = None) -> None:
         """Open a manifest; ``inside`` is the manifest's folder if the user named the folder instead of the file."""
@@ -210,9 +204,9 @@ class Manifest(Sequence[Case]):
 def read_manifest(path: Path, image_root: Path | None = None) -> Manifest:
     """Read and check a manifest: a file, or a folder that contains ``cases.jsonl``.
 
-    A path is looked up first in the manifest's folder, then in ``image_root``, which is for data on another disk. The
-    files that the manifest names are not opened here. An absent finding without ``negative_kind`` gets ``other`` if
-    another line has a finding in the same image, and otherwise ``normal``.
+    A path is looked up first in the manifest's folder, then in ``image_root``. The files themselves are not opened. An
+    absent finding without ``negative_kind`` gets ``other`` if another line has a finding in this image, otherwise
+    ``normal``.
     """
     inside = path if is_folder(path) else None
     if inside is not None:
@@ -238,7 +232,7 @@ def read_manifest(path: Path, image_root: Path | None = None) -> Manifest:
 
 
 def write_manifest(path: Path, records: Iterable[Record]) -> int:
-    """Write records as a manifest and return their number; if one record is wrong, raise an error and write nothing."""
+    """Write records as a manifest and return their number; if a record is wrong, raise an error and write nothing."""
     rules, count = _Rules(path), 0
     if not is_folder(path.parent):
         raise InputError(f"{path}: the folder {path.parent} does not exist; make it first.")
@@ -291,7 +285,7 @@ class _Rules:
 
 
 class Folders:
-    """Folders that a manifest's paths are relative to; a path that leads out of these folders is an error."""
+    """Folders that a manifest's paths are relative to; a path out of these folders is an error."""
 
     def __init__(self, manifest: Path, image_root: Path | None) -> None:
         """Look for files in the manifest's folder first, then in the image root."""
@@ -300,7 +294,7 @@ class Folders:
         self._real: dict[str, str] = {}
 
     def find(self, text: str, where: str) -> Path:
-        """Return the absolute path of the file whose path in the manifest is ``text``, in the first folder that has it.
+        """Return the absolute path of the file ``text`` in the first folder that has it.
 
         If no folder has the file, return its path in the manifest's folder.
         """
@@ -347,9 +341,7 @@ def _case(record: Record, folders: Folders, manifest: Path, line: int) -> Case:
 def load_case(case: Case) -> LoadedCase:
     """Return a case with its picture and masks, checked against each other.
 
-    Raises ``InputError`` (``MissingError`` for a missing file) with one sentence that begins with the case's line
-    number in the manifest. The sentence names files without their folders, so that it is the same wherever the data
-    lies.
+    Raise ``InputError`` (``MissingError`` for a missing file) with a sentence that begins with the manifest's line.
     """
     files = _files(case)
     try:

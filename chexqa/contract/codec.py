@@ -1,8 +1,7 @@
 """Conversion between frozen dataclasses and JSON records.
 
-A field's type can be a dataclass, a tuple, another sequence, a mapping with text keys, a literal or a plain value. Each
-of these can be optional (``… | None``). A dataclass with its own methods ``to_record`` and ``from_record`` is converted
-by these methods.
+A field's type can be a dataclass, a sequence, a mapping with text keys, a literal or a plain value, or any of these ``|
+None``. A dataclass with ``to_record`` and ``from_record`` is converted by these methods.
 """
 
 from __future__ import annotations
@@ -39,8 +38,7 @@ def _encode(value: Any) -> Any:
 def decode(wanted: type[T], record: Mapping[str, Any]) -> T:
     """Return an instance of the dataclass ``wanted`` from a JSON object; unknown fields are ignored.
 
-    Raises ``ValueError`` if a field is missing or of another type. A whole number in a float field stays an integer, so
-    that the record is written again unchanged.
+    Raise ``ValueError`` if a field is missing or of another type. A whole number in a float field stays an integer.
     """
     readers = _readers(wanted)
     missing = [name for name, (_, required) in readers.items() if required and name not in record]

@@ -1,7 +1,6 @@
 """Kinds of question from plugins: the measurements behind their answers, and their entry in ``benchmark.json``.
 
-The entry (declaration) is only data, not code. A benchmark can therefore be asked, graded, reviewed and reported
-without the plugin that made its questions.
+With this entry, a benchmark can be asked, graded, reviewed and reported without the plugin.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _NAMES = {made: name for name, made in _TYPES.items()}
 
 
 def measured(description: str, least: float | None = None, most: float | None = None) -> Any:
-    """Return a dataclass field of a :class:`DeclaredEvidence`, for one measured number, word or truth value.
+    """Return a dataclass field of a :class:`DeclaredEvidence`, for a measured number, word or truth value.
 
     ``least`` and ``most`` are the smallest and the largest allowed value of a number.
     """
@@ -36,8 +35,7 @@ class DeclaredEvidence(Evidence):
     """Evidence of a plugin's kind: numbers, words and truth values, each a field made by :func:`measured`.
 
     - ``words``: the evidence as a sentence, with the names of fields in braces.
-    - ``near``: for each field that is compared with a threshold, the interval of values that count as near the
-      threshold.
+    - ``near``: the interval of values near the threshold, for each field that has one.
     """
 
     words: ClassVar[str]
@@ -93,8 +91,7 @@ def declaration(kind: Kind) -> dict[str, Any]:
 def declared(record: Mapping[str, Any], where: str) -> Kind:
     """Return the kind of question that a declaration of ``benchmark.json`` describes.
 
-    Raises ``InputError`` if the declaration contradicts itself or the package's kinds; the message begins with
-    ``where``.
+    Raise ``InputError`` if it contradicts itself or chexqa's kinds; the message begins with ``where``.
     """
     name, schema = record["name"], record["evidence"]
     if name in KINDS:

@@ -1,9 +1,7 @@
 """Evidence: the measurements from which the right answer to a question follows; one class for each kind of question.
 
-The methods of an ``Evidence`` describe the measurements in words (``sentence``), return the numbers that decide the
-answer (``deciding``), and tell whether the lesion or an error of the outline is hard to see (``is_hard``). Lengths are
-in pixels of the working image. Areas are numbers of pixels of the working image, or shares from 0 to 1. A benchmark of
-another program can have evidence in another form; :meth:`Evidence.read` then raises an error.
+Lengths are in pixels of the working image. Areas are numbers of these pixels, or shares from 0 to 1.
+:meth:`Evidence.read` raises an error for the evidence of a benchmark of another program in another form.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ _MAX_PLACES = 6
 
 
 def percent(share: float) -> str:
-    """Return a share (0 to 1) as text in percent: without decimals from 10 % on, with one decimal below 10 %."""
+    """Return a share (0 to 1) as text in percent, with one decimal below 10 %."""
     return f"{100 * share:.0f} %" if share >= 0.0995 or share == 0 else f"{100 * share:.1f} %"
 
 
@@ -77,9 +75,8 @@ class Evidence(ABC):
     def is_near(self, margin: float | None = None) -> bool:
         """Return True if a measured number that decides the answer is near its threshold.
 
-        ``margin`` is the smallest distance of such a number from its threshold, divided by the threshold. The number is
-        near if ``margin`` is at most :attr:`near_margin`. If ``margin`` is None, numbers are near if they lie in one of
-        the intervals in :attr:`near`.
+        ``margin`` is the item's smallest ``abs(number - threshold) / threshold``; up to :attr:`near_margin` it is near.
+        If it is None, the intervals in :attr:`near` decide.
         """
         if margin is not None:
             return margin <= self.near_margin
@@ -103,8 +100,8 @@ class Evidence(ABC):
 class Edit:
     """Local change of an outline.
 
-    ``over`` is True if the changed outline includes too much. ``share`` is the changed area divided by the lesion's
-    area.
+    - ``over``: True if the changed outline includes too much.
+    - ``share``: the changed area divided by the lesion's area.
     """
 
     over: bool
@@ -207,8 +204,8 @@ class PointsEvidence(Evidence):
 class ResultEvidence(Evidence):
     """Evidence of the question that offers four outlines.
 
-    ``errors`` has each outline's errors, as indices into ``edits``. ``iou`` has the IoU of each outline's mask with the
-    optimal mask.
+    - ``errors``: each outline's errors, as indices into ``edits``.
+    - ``iou``: the IoU of each outline's mask with the optimal mask.
     """
 
     errors: Sequence[Sequence[int]]
@@ -256,8 +253,8 @@ class _PartsEvidence(Evidence):
 class _RegionEvidence(_PartsEvidence):
     """Involved regions, the covered share of every region, and the components of the lesion.
 
-    ``filled_most`` has regions below the threshold that still count as involved: if a component reaches the threshold
-    in no region, the region that it covers most counts.
+    ``filled_most`` has regions below the threshold that still count as involved: a component reaches the threshold in
+    no region and covers this one most.
     """
 
     near_margin: ClassVar[float] = 0.25
@@ -335,7 +332,7 @@ class PlacesEvidence(_RegionEvidence):
 
 @dataclass(frozen=True, kw_only=True)
 class LungEvidence(_PartsEvidence):
-    """Evidence of severity in one lung (``side``): share and number of covered pixels, for this lung and the other."""
+    """Evidence of severity in one lung (``side``): share and number of covered pixels of both lungs."""
 
     side: str
     lung_share: Mapping[str, float]
@@ -352,13 +349,13 @@ class LungEvidence(_PartsEvidence):
 
 @dataclass(frozen=True, kw_only=True)
 class LungsEvidence(_PartsEvidence):
-    """Evidence of the comparison of both lungs: the covered share of each lung, and the number of covered pixels."""
+    """Evidence of the comparison of both lungs: the covered share and the number of covered pixels of each."""
 
     lung_share: Mapping[str, float]
     lung_area: Mapping[str, int]
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
-        """Return the lesion's area in each lung and its share of the lung, and the ratio of the areas, as text."""
+        """Return the lesion's area and share in each lung, and the ratio of the areas, as text."""
         areas = {side: self.lung_area.get(side, 0) for side in ("right", "left")}
         lines = [f"{side} lung: {area:,} px covered, {percent(self.lung_share.get(side, 0.0))} of the lung"
                  for side, area in areas.items()]  # fmt: skip
@@ -374,8 +371,9 @@ class LungsEvidence(_PartsEvidence):
 class CellsEvidence(Evidence):
     """Evidence of a grid question.
 
-    ``coverage`` has the covered share of each cell, and ``plausible`` the cells where the finding can lie.
-    ``attainable`` is True if the lesion covers enough of at least one cell to make it a hit.
+    - ``coverage``: the covered share of each cell of the grid.
+    - ``plausible``: the cells where the finding can lie.
+    - ``attainable``: True if at least one cell is a hit.
     """
 
     coverage: Sequence[float]

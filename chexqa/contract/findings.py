@@ -12,10 +12,9 @@ from chexqa.files.errors import InputError, suggest
 class Finding:
     """Facts about a finding that generators need.
 
-    - ``field``: the area where its outline can lie: ``lung`` (the lungs without the heart) or ``any``.
+    - ``field``: where its outline can lie: ``lung`` (the lungs without the heart) or ``any``.
     - ``attributes``: True if questions on zones, regions and the share of a lung (stage 4) are asked about it.
-    - ``relatives``: its parents and children in the CheXpert label hierarchy, and its look-alikes. If a relative is
-      present, readers can disagree on whether this finding is absent.
+    - ``relatives``: its look-alikes, and its parents and children in the CheXpert label hierarchy.
     - ``anchored``: True if its lesions touch a lung or the heart; a tube in the neck touches neither.
     """
 
@@ -72,9 +71,7 @@ PHANTOM_FINDINGS = (*CHEXPERCEPT_FINDINGS, "enlarged_cardiomediastinum", "lung_l
 
 
 def find(name: str, where: str) -> Finding:
-    """Return the finding ``name``.
-
-    Raise ``InputError`` if the name is unknown; the message begins with ``where``.
+    """Return the finding ``name``; raise ``InputError`` that begins with ``where`` if the name is unknown.
 
     >>> find("effusion", "an example").attributes
     True

@@ -1,9 +1,7 @@
-"""Answer forms (one option, several options, a grid cell, a place): how each is checked, scored and guessed by chance.
+"""Answer forms (one option, several options, a cell of the grid, a place): how each is checked, scored and guessed.
 
-A kind of question names its form. The text that asks for an answer in this form is in a question bank's
-``conversation``, under the form's ``name``. Replies are read by ``chexqa.eval.prompts.parser_options``, and for places
-by ``chexqa.eval.prompts.parser_places``. Except for places, an answer and the right answer are sorted tuples of
-option numbers, which begin at 1.
+Except for places, an answer and the right answer are sorted tuples of option numbers, which begin at 1. A question
+bank's ``conversation`` has the text that asks for an answer, under the form's ``name``.
 """
 
 from __future__ import annotations
@@ -24,8 +22,7 @@ class Form(ABC):
     """Form in which a question is answered; a subclass for each form scores answers.
 
     - ``takes_several``: True if an answer can name several options; the last option then means "none of these".
-    - ``lists_options``: True if the question lists the options; False for a grid, whose cells are labelled in the
-      picture.
+    - ``lists_options``: True if the question lists the options; False for a grid.
     - ``is_place``: True if an answer gives a place by coordinates, or says that the finding is nowhere.
     """
 
@@ -38,7 +35,7 @@ class Form(ABC):
     def chance(self, options: int, right: int = 1) -> float:
         """Return the probability that an answer drawn at random from the legal answers is right.
 
-        ``options`` is the number of options, including "none"; ``right`` is the number of options in the key.
+        ``options`` is the number of options, "none" among them; ``right`` is the number of options in the key.
         """
 
     def is_right(self, key: Sequence[int], said: Collection[int]) -> bool:
@@ -85,16 +82,12 @@ class Multi(Form):
     takes_several = True
 
     def chance(self, options: int, right: int = 1) -> float:
-        """Return one divided by the number of possible answers; ``right`` makes no difference.
-
-        An answer is any set of the options before the last. The empty set is the answer "none", the last option.
-        """
+        """Return one divided by the number of possible answers; ``right`` makes no difference."""
+        # An answer is any set of the options before the last. The empty set is the last option, "none".
         return float(2.0 ** -(options - 1))
 
     def credit(self, key: Sequence[int], said: Collection[int]) -> float:
-        """Return the Jaccard index: the number of options in both key and answer, divided by the number of options
-        in key or answer.
-        """
+        """Return the Jaccard index of the options in key and answer: ``common / all``."""
         wanted, chosen = set(key), set(said)
         return len(wanted & chosen) / len(wanted | chosen) if chosen else float(self.is_right(key, said))
 
@@ -108,10 +101,7 @@ class Multi(Form):
 
 
 class Cell(Form):
-    """Form whose answer is one cell of the grid.
-
-    The key lists every cell that counts as right (a hit). The key is empty if no cell can be right.
-    """
+    """Form whose answer is one cell of the grid; the key lists every cell that is a hit, if there is one."""
 
     name = "cell"
     lists_options = False
@@ -136,8 +126,7 @@ class Cell(Form):
 class Place(Form):
     """Form whose answer is a place in coordinates, or "nowhere"; its options are :data:`SOMEWHERE`, :data:`NOWHERE`.
 
-    The options say only whether a place is given. The coordinates are stored with the reply (``Turn.place``), and
-    ``chexqa.eval.places.score`` decides whether the place is right.
+    The coordinates are stored with the reply (``Turn.place``), and ``chexqa.eval.places.score`` judges them.
     """
 
     is_place = True
@@ -147,14 +136,11 @@ class Place(Form):
         self.name = name
 
     def chance(self, options: int, right: int = 1) -> float:
-        """Return the chance of guessing right between a place and "nowhere": one divided by the number of options.
-
-        No chance is stated for the coordinates.
-        """
+        """Return the chance of guessing right between a place and "nowhere"; none is stated for the coordinates."""
         return 1 / options
 
     def right_answers(self, key: Sequence[int]) -> list[tuple[int, ...]]:
-        """Return "nowhere" if that is the key, otherwise an empty list, because many coordinates are right."""
+        """Return "nowhere" if that is the key; otherwise an empty list, because many coordinates are right."""
         return [(NOWHERE,)] if NOWHERE in key else []
 
 

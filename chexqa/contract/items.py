@@ -57,8 +57,8 @@ PATH_STAGES: dict[Path, tuple[int, ...]] = {
 class Option:
     """Option of an item: its number in the item's order, and its text, its picture or its point's colour.
 
-    ``letter`` is a letter that is shown instead of the number. ``side`` is the patient's side that the option names, or
-    the side of the outline on which the option's point lies.
+    - ``letter``: a letter that is shown instead of the number.
+    - ``side``: the patient's side that it names, or the side of the outline on which its point lies.
     """
 
     n: int
@@ -76,11 +76,12 @@ class Option:
 
 @dataclass(frozen=True)
 class Picture:
-    """Picture of an item and its role (``radiograph, contour, points, option, grid``).
+    """Picture of an item.
 
-    The role selects the sentence that announces the picture. Outline, points or grid are drawn on the radiograph. In a
-    benchmark made with controls, ``control`` is the same drawing on plain grey. In a benchmark made with layers,
-    ``layer`` is a mask of the drawing's pixels, and ``base`` the radiograph without the drawing.
+    - ``role``: ``radiograph, contour, points, option`` or ``grid``; it selects the sentence that announces the picture.
+    - ``control``: the drawing on plain grey, in a benchmark made with controls.
+    - ``layer``, ``base``: a mask of the drawing's pixels, and the radiograph without the drawing, in a benchmark made
+      with layers.
     """
 
     role: str
@@ -99,7 +100,7 @@ class Picture:
 class Item:
     """Question as a model sees it, without anything that reveals the answer.
 
-    ``declared`` is the item's kind if a plugin declares it; the item's record has only the kind's name.
+    ``declared`` is the item's kind if a plugin declares it.
     """
 
     item_id: str
@@ -173,13 +174,12 @@ class Answer:
 
     - ``answer``: sorted option numbers (grid: every hit cell; empty if no cell can be hit).
     - ``chance``: the probability that a guess is right if the guesser knows how items are made.
-    - ``chance_uniform``: for an item on coloured points, one divided by the number of possible answers; otherwise None.
-    - ``chance_joint``: for an item on coloured points, the probability that a guesser has this item and the case's
-      other item on coloured points right; otherwise None.
+    - ``chance_uniform``: on coloured points, one divided by the number of possible answers; otherwise None.
+    - ``chance_joint``: on coloured points, the probability of guessing both of the case's items right; otherwise None.
     - ``scored``: False if only one answer is possible.
     - ``prior``: the accuracy of always giving the most frequent answer of the kind and finding.
     - ``evidence``: every measured number that decides the answer.
-    - ``difficulty``: numbers that say how hard the item is, keyed by name; can be empty.
+    - ``difficulty``: numbers that say how hard the item is, keyed by name.
     """
 
     item_id: str
@@ -208,7 +208,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class CaseKey:
-    """Entry of a case in the key: its source, its patient, its path (which questions it gets) and its measurements."""
+    """Entry of a case in the key: its source, its patient, its path and its measurements."""
 
     case_id: str
     source_case_id: str
@@ -258,17 +258,14 @@ def asked_conditions(about: Mapping[str, Any]) -> list[str]:
 
 
 def split_by_condition(turns: Iterable[TurnType]) -> tuple[tuple[TurnType, ...], tuple[TurnType, ...]]:
-    """Return two tuples: the turns on the benchmark's original pictures, and the turns on altered pictures."""
+    """Return the turns on the benchmark's original pictures, and the turns on altered pictures."""
     rows = list(turns)
     own = tuple(turn for turn in rows if condition_of(turn.item_id) == ORIGINAL)
     return own, tuple(turn for turn in rows if condition_of(turn.item_id) != ORIGINAL)
 
 
 def is_right(item: Item, answer: Answer, parsed: tuple[int, ...]) -> bool:
-    """Return True if the option numbers ``parsed`` are a right answer.
-
-    A right answer names exactly the options of the key. On the grid, it names one cell, any of the key's cells.
-    """
+    """Return True if the option numbers ``parsed`` are exactly the key's; on the grid, one of them."""
     return item.form.is_right(answer.answer, parsed)
 
 
@@ -278,12 +275,10 @@ def asking_order(item: Item) -> tuple[bool, str, int]:
 
 
 def radiographs(items: Iterable[Item], cases: Mapping[str, CaseKey]) -> dict[str, str]:
-    """Return a hash of each case's radiograph, keyed by case id; equal radiographs have equal hashes.
-
-    It is the hash of the source picture or, if that is unknown, of the first picture that the case's items show.
-    """
+    """Return a hash of each case's radiograph, keyed by case id; equal radiographs have equal hashes."""
     found: dict[str, str] = {}
     for item in items:
+        # The source picture's hash or, if unknown, the hash of the first picture that the case's items show.
         key = cases[item.case_id].measures.get("image_key")
         found.setdefault(item.case_id, str(key or PurePath(item.alone_images[0].image).stem))
     return found
@@ -298,7 +293,7 @@ def clusters(items: Iterable[Item], cases: Mapping[str, CaseKey]) -> dict[str, s
 
 
 def with_priors(items: Iterable[Item], answers: Iterable[Answer]) -> list[Answer]:
-    """Return the answers with the field ``prior`` filled in; :func:`priors` computes it over all these answers."""
+    """Return the answers with the field ``prior`` filled in, computed over all of them."""
     group_of = {item.item_id: (item.kind, item.finding, item.form) for item in items}
     rows = list(answers)
     best = priors((*group_of[answer.item_id], answer.answer) for answer in rows)
@@ -308,8 +303,8 @@ def with_priors(items: Iterable[Item], answers: Iterable[Answer]) -> list[Answer
 def priors(answers: Iterable[tuple[str, str, Form, Sequence[int]]]) -> dict[tuple[str, str], float]:
     """Return the accuracy of always giving the most frequent answer, keyed by ``(kind, finding)``.
 
-    ``answers`` has kind, finding, form and key of each item. For the grid, the most frequent answer is the cell that
-    is right in the most cases.
+    ``answers`` has kind, finding, form and key of each item. For the grid, the answer is the cell that is right most
+    often.
     """
     counts: dict[tuple[str, str], Counter[Any]] = defaultdict(Counter)
     sizes: Counter[tuple[str, str]] = Counter()

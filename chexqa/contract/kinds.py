@@ -1,8 +1,7 @@
 """The kinds of question, each with its level, its stage in the conversation, its answer form and its type of evidence.
 
 The levels are coarse (is the finding present), fine (is an outline right, and where not) and semantic (the lesion's
-attributes). A kind from a plugin (:mod:`chexqa.contract.declared`) has no level and no stage, is left out of all
-headline figures, and is asked in a separate conversation.
+attributes). A kind from a plugin has no level and no stage, and counts in no headline.
 """
 
 from __future__ import annotations
@@ -28,10 +27,9 @@ class Kind:
     - ``about``: the question as a benchmark's card words it.
     - ``heading``: the kind's name as the heading of a narrow column.
     - ``ordered``: True if the options have a natural order; no run changes this order.
-    - ``points``: the side of the shown outline (inside or outside) whose points the question is about.
+    - ``points``: the side of the shown outline (inside or outside) that the points asked about lie on.
     - ``yes_no``: True if option 1 means yes and option 2 no.
-    - ``drawn_anew``: True if another seed gives the same case another outline, other points or other options, and
-      therefore another key.
+    - ``drawn_anew``: True if another seed gives the same case other outlines, points or options.
     """
 
     name: str
@@ -102,8 +100,5 @@ FRESH_KINDS = frozenset(kind.name for kind in _ALL if kind.stage is not None and
 
 
 def kind_order(names: Iterable[str]) -> list[str]:
-    """Return all of chexqa's own kinds in their order, then the other ``names``, sorted.
-
-    chexqa's own kinds are returned even if ``names`` lacks them.
-    """
+    """Return all of chexqa's own kinds in their order, then the other ``names``, sorted."""
     return [*KINDS, *sorted(set(names) - KINDS.keys())]

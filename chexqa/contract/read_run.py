@@ -1,8 +1,7 @@
 """Reader of a run folder: its settings (``run.json``) and its turns (``turns/<model>[.<i>-of-<n>].jsonl``).
 
-The writer of a log, ``chexqa.eval.runs.turn_log``, can be killed in the middle of a line, so an incomplete last line is
-ignored. Every other line that is not a turn is skipped and reported, and the rest of the log is used. The writer writes
-only lines that :func:`turn_of` can read.
+A line that is not a turn is skipped and reported. An incomplete last line is ignored: the writer of a log can be killed
+in the middle of a line.
 """
 
 from __future__ import annotations
@@ -43,9 +42,9 @@ class Turn:
     - ``parsed``: the item's option numbers, sorted, if the state is ``answered``, otherwise None.
     - ``order``: all option numbers in the order shown to the model; None means the item's order.
     - ``place``: the shapes of an answered place, each ``x, y, x, y, …`` in pixels of the item's picture; empty for
-      the answer "nowhere".
+      "nowhere".
 
-    The fields after ``order`` are optional and are written only if they are not None.
+    The fields after ``order`` are written only if they are not None.
     """
 
     model: str
@@ -92,10 +91,7 @@ class Turn:
 
     @classmethod
     def from_record(cls, record: Record) -> Turn:
-        """Return the turn of a checked record; only optional fields can be missing.
-
-        Turns with the same model, ids and hashes of pictures share these texts in memory.
-        """
+        """Return the turn of a checked record; only optional fields can be missing."""
         values = [*_in_order(record), *map(record.get, _OPTIONAL)]
         for place in _SHARED_PLACES:
             if values[place] is not None:
@@ -149,9 +145,9 @@ class Line(NamedTuple):
 class Aside(NamedTuple):
     """Summary of all lines in one log that are not turns.
 
-    ``path`` is the log, and ``lines`` the number of these lines. Three fields are about the first of these lines:
-    ``first`` is its number, ``why`` its problem, and ``newer`` True if it is a turn with fields that this version does
-    not know.
+    - ``path``, ``lines``: the log, and the number of these lines.
+    - ``first``, ``why``: the number of the first of them, and its problem.
+    - ``newer``: True if it is a turn with fields that this version does not know.
     """
 
     path: Path
@@ -172,7 +168,7 @@ class Aside(NamedTuple):
 class Log(NamedTuple):
     """Content of a log file: its turns in the order of writing, and the length in bytes of its complete lines.
 
-    ``aside`` summarizes the lines that are not turns; it is None if every line is a turn.
+    ``aside`` summarizes the lines that are not turns, or is None.
     """
 
     turns: list[Turn]
@@ -186,9 +182,8 @@ class Run:
 
     - ``about``: the content of ``run.json``.
     - ``turns``, ``altered``: the turns on original and on altered pictures, one per (model, item, repeat, rotation).
-    - ``aside``: summaries of lines that are not turns, one for each log that contains such lines.
-    - ``decision``: the content of ``decision.json``, which a run with a stopping rule writes at its end; None if there
-      is no such file.
+    - ``aside``: summaries of lines that are not turns, one for each log with these lines.
+    - ``decision``: the content of ``decision.json``; None unless a run with a stopping rule has ended.
     """
 
     folder: Path
@@ -333,14 +328,12 @@ def scan(file: BinaryIO) -> Iterator[tuple[int, Turn | Line]]:
 
 
 def turn_of(line: bytes) -> Turn | None:
-    """Return the turn in a line of a log, or None if the line is not a turn.
-
-    An impossible number that a server sent, such as a negative count, becomes None.
-    """
+    """Return the turn in a line of a log, or None if the line is not a turn."""
     if len(line) > limits.MAX_LINE_CHARACTERS:
         return None
     record = _record(line)
     valid = schemas.fits("turn")
+    # An impossible number that a server sent, such as a negative count, becomes None.
     if not valid(record) and not valid(record := reply_limits.true_numbers(record)):
         return None
     if b"\\" in line and (b"\\ud" in line or b"\\uD" in line):  # a lone surrogate, which could not be written again

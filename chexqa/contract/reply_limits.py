@@ -1,7 +1,6 @@
 """Limits on the parts of a server's reply that are stored in a turn, so that every turn fits the schema ``turn``.
 
-A text that is too long is reduced to its beginning and its end; answers are usually at the end. An invalid or
-impossible number becomes None.
+A text that is too long is reduced to its beginning and its end. An invalid or impossible number becomes None.
 """
 
 from __future__ import annotations
@@ -57,10 +56,7 @@ def counts(usage: dict[str, Any] | None) -> dict[str, int | None] | None:
 
 
 def true_numbers(record: Any) -> Any:
-    """Return a turn's record in which None replaces every impossible number that a server sent.
-
-    Other values are not checked.
-    """
+    """Return a turn's record in which None replaces every impossible number that a server sent."""
     if not isinstance(record, dict):
         return None
     most = {"cost_usd": MAX_USD, "latency_s": MAX_SECONDS}
