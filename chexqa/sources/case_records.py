@@ -67,7 +67,15 @@ class Tally:
     def remark(self, remarks: list[str], noun: str, what: str) -> None:
         """Append a remark such as "3 pictures not found, the first is x.png", unless the count is 0."""
         if self._count:
-            remarks.append(f"{plural(self._count, noun)} {what}, the first is {self._first}")
+            remarks.append(self._told(noun, what))
+
+    def refuse(self, noun: str, what: str) -> None:
+        """Raise ``InputError`` with the text that :meth:`remark` appends, unless the count is 0."""
+        if self._count:
+            raise InputError(f"{self._told(noun, what)}.")
+
+    def _told(self, noun: str, what: str) -> str:
+        return f"{plural(self._count, noun)} {what}, the first is {self._first}"
 
 
 @dataclass
@@ -307,6 +315,10 @@ def structures(places: Places, root: Path, name: str) -> tuple[dict[str, str], d
             continue
         if structure not in cases.STRUCTURES and structure not in findings.FINDINGS:
             known = [*cases.STRUCTURES, *findings.FINDINGS]
+            if structure.rstrip("-_ 0123456789") in known:
+                raise InputError(
+                    f"{path}: join the masks of one structure into one file, without a number in its name."
+                )
             raise InputError(f"{path}: '{structure}' is neither a finding nor a structure{suggest(structure, known)}.")
         group = anatomy if structure in cases.STRUCTURES else lesions
         group[structure] = places.relative(root, f"{folder}/{path.name}")

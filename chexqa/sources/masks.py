@@ -43,6 +43,10 @@ _ORIGIN = ("reference", "device", "site")
 _LAYOUT = "<masks>/<picture>/<finding>.png, such as masks/p1/effusion.png for images/p1.png"
 _FLAT = "<picture>_<finding>.png, such as p1_effusion.png for p1.png"
 _MAPS = "label maps <masks>/<picture>.png, such as masks/p1.png for images/p1.png, with the values given by --label"
+_UNKNOWN_PICTURE = (
+    "without a matching picture: --absent-unmasked could count its picture as one without findings, so correct the "
+    "name, or move the mask elsewhere"
+)
 _COLUMNS = (
     "image",
     "mask",
@@ -90,6 +94,10 @@ def _folder_records(
                 )
             pictures[stem] = path.name
     unmarked, lost = Tally(), Tally()
+    for name in sorted(path.name for path in masks.iterdir() if path.is_dir() and composed(path.name) not in pictures):
+        lost.add(name)
+    if absent.unmasked:
+        lost.refuse("mask folder", _UNKNOWN_PICTURE)
     shown: dict[str, set[str]] = {}
     free: list[str] = []
     for stem, name in pictures.items():
@@ -120,10 +128,6 @@ def _folder_records(
         }
         for finding in sorted(absent_ones - shown.get(stem, set())):
             yield record(f"{stem}/{finding}", image, finding, None, terms, **details)
-    for name in sorted(
-        folder.name for folder in masks.iterdir() if folder.is_dir() and composed(folder.name) not in pictures
-    ):
-        lost.add(name)
     maps = Tally()
     for path in sorted(masks.iterdir()) if not images.samefile(masks) else ():
         stem = composed(path.name.partition(".nii")[0] if is_nifti(path) else path.stem)
@@ -156,6 +160,7 @@ def from_flat(
     known = sorted((*findings.FINDINGS, *cases.STRUCTURES), key=len, reverse=True)
     shapes: list[Annotation] = []
     drawn: set[str] = set()
+    unused = Tally()
     for path in sorted(masks.iterdir()):
         if path.suffix.lower() != ".png" and not is_nifti(path):
             continue
@@ -163,6 +168,8 @@ def from_flat(
         if labels.given:
             if not own and name in names:
                 shapes += _of_label_map(path, names[name], images, labels)
+            elif not own:
+                unused.add(path.name)
             continue
         end = next((word for word in known if name.endswith(f"_{word}")), None)
         stem = name[: -len(end) - 1] if end else ""
@@ -170,9 +177,15 @@ def from_flat(
             drawn.add(name)
             mask = _values(path, images / names[stem]) != 0 if is_nifti(path) else masks_module.read_mask_png(path)
             shapes.append(Annotation(names[stem], end, masks_module.to_rle(mask), str(path)))
+        elif not own and not path.name.startswith("."):
+            unused.add(path.name)
+    if absent.unmasked:
+        unused.refuse("mask", _UNKNOWN_PICTURE)
     pictures = [name for stem, name in names.items() if not (own and stem in drawn)]
     layout = _MAPS if labels.given else _FLAT
-    return from_annotations(shapes, pictures, images, manifest, terms, anatomy, labels, absent, layout, masks)
+    outcome = from_annotations(shapes, pictures, images, manifest, terms, anatomy, labels, absent, layout, masks)
+    unused.remark(outcome.remarks, "mask", f"not used: its name is not that of {layout}")
+    return outcome
 
 
 def _values(path: Path, picture: Path) -> npt.NDArray[np.int64]:

@@ -345,3 +345,34 @@ def test_labels_without_a_meaning_are_told_apart_from_no_labels(images: Path, tm
     code, _, err = cli(*command)
     assert code == 0
     assert "a picture with nothing but such annotations counts as one without any finding" in " ".join(err.split())
+
+
+@pytest.mark.parametrize(
+    ("mask", "more"),
+    [
+        ("masks/aa/effusion.png", ()),
+        ("masks/aa_effusion.png", ("--flat",)),
+        ("masks/aa.png", ("--label", "255=effusion")),
+    ],
+)
+def test_no_picture_counts_as_free_of_findings_while_a_mask_has_no_picture(
+    images: Path, tmp_path: Path, cli: Cli, mask: str, more: tuple[str, ...]
+) -> None:
+    """Otherwise a name that differs in one letter would turn a lesion into a case without it."""
+    png(tmp_path / mask, FLUID)
+    png(tmp_path / mask.replace("aa", "a"), FLUID)
+    Image.fromarray(np.add.outer(np.arange(TALL), np.arange(WIDE)[::-1]).astype(np.uint8)).save(images / "Ä.png")
+    command = ("ingest", "masks", "--images", images, "--masks", tmp_path / "masks", *more, "-o", tmp_path / "m.jsonl")
+    code, _, err = cli(*command, "--absent-unmasked")
+    assert code == 2
+    assert "without a matching picture: --absent-unmasked could count" in " ".join(err.split())
+    code, _, err = cli(*command)
+    assert code == 0, err
+    assert [case.case_id for case in cases.read_manifest(tmp_path / "m.jsonl")] == ["a/effusion"]
+
+
+def test_masks_with_numbers_are_to_be_joined(images: Path, tmp_path: Path, cli: Cli) -> None:
+    png(tmp_path / "masks/a/effusion_1.png", FLUID)
+    code, _, err = cli("ingest", "masks", "--images", images, "--masks", tmp_path / "masks", "-o", tmp_path / "m.jsonl")
+    assert code == 2
+    assert "effusion_1.png: join the masks of one structure into one file" in err
