@@ -83,12 +83,13 @@ def no_case_given(benchmark: Benchmark) -> InputError:
     )
 
 
-def contact_sheet(benchmark: Benchmark, case_id: str, runs: Sequence[Run] = ()) -> Image.Image:
-    """Return the contact sheet of one case as an RGB picture ``(H, W, 3)`` uint8.
+def contact_sheet(benchmark: Benchmark, name: str, runs: Sequence[Run] = ()) -> Image.Image:
+    """Return the contact sheet of one case as an RGB picture ``(H, W, 3)`` uint8, which a notebook shows inline.
 
-    The benchmark must have its key. The places (points, boxes, outlines) that the models of ``runs`` answered are drawn
+    :func:`find_case` finds the case by ``name``. The benchmark must have its key. The places (points, boxes, outlines) that the models of ``runs`` answered are drawn
     over the pictures; each model has a colour and a letter. Raises ``InputError`` for a case without items.
     """
+    case_id = find_case(benchmark, name)
     answers, cases = benchmark.key("'chexqa show'")
     items = sorted((item for item in benchmark.items if item.case_id == case_id), key=asking_order)
     case = cases[case_id]
@@ -334,12 +335,8 @@ def _text_row(
     return row
 
 
-def write_sheet(benchmark: Benchmark, name: str, out: Path, runs: Sequence[Run] = ()) -> None:
-    """Write the contact sheet of a case as a PNG.
-
-    :func:`find_case` finds the case by ``name``. The places that the models of ``runs`` answered are drawn over the
-    pictures.
-    """
-    sheet = contact_sheet(benchmark, find_case(benchmark, name), runs)
-    with new_file(out) as hidden:
+def write_sheet(benchmark: Benchmark, name: str, out: str | Path, runs: Sequence[Run] = ()) -> None:
+    """Write the contact sheet of a case as a PNG; the arguments are those of :func:`contact_sheet`."""
+    sheet = contact_sheet(benchmark, name, runs)
+    with new_file(Path(out)) as hidden:
         sheet.save(hidden, format="PNG")

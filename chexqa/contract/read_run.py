@@ -25,6 +25,7 @@ from chexqa.files.errors import InputError, unreadable
 from chexqa.files.jsonio import Record, check, dump, is_folder, many_objects, parse_json, read_json
 from chexqa.files.opening import open_binary, real
 from chexqa.files.terminal import messages, plural
+from chexqa.files.text import few, shown
 from chexqa.version import __version__
 
 _ENDLESS = 2**28  # bytes from which a line counts as endless; the longest turn ever logged has less than half of it
@@ -192,6 +193,11 @@ class Run:
     aside: tuple[Aside, ...] = ()
     decision: Record | None = None
     altered: tuple[Turn, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return the folder, the number of turns and the first models, in one line."""
+        turns = plural(len(self.turns) + len(self.altered), "turn")
+        return f"<{type(self).__name__} {shown(str(self.folder))}: {turns} of {few(self.models)}>"
 
     @property
     def stopped_on(self) -> frozenset[str] | None:

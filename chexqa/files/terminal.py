@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -19,10 +20,16 @@ PHANTOM_NOTICE = "drawn phantoms: a software test, without clinical meaning"
 
 
 class PlainConsole(Console):
-    """Console that prints plain text: brackets are not markup, and no character moves the cursor."""
+    """Console that prints plain text: brackets are not markup, and no character moves the cursor.
+
+    Only a real terminal counts as a terminal. rich alone would also take the processes that a notebook starts for
+    terminals, because Jupyter sets ``FORCE_COLOR``.
+    """
 
     def __init__(self, **given: Any) -> None:
-        super().__init__(highlight=False, markup=False, emoji=False, **given)
+        stream = given.get("file") or (sys.stderr if given.get("stderr") else sys.stdout)
+        given.setdefault("force_terminal", stream is not None and stream.isatty())
+        super().__init__(highlight=False, markup=False, emoji=False, force_jupyter=False, **given)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Return the segments of ``renderable`` with control characters in their text replaced.

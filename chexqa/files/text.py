@@ -13,7 +13,7 @@ Letters of every language are unchanged.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 # Tab and line feed stay, and so do the joiners that shape letters (U+200C, U+200D).
 OBEYED = (
@@ -27,6 +27,11 @@ _SPACES = re.compile(r"\s+")
 def shown(text: str) -> str:
     """Return the text with a replacement character for each control or invisible character."""
     return _OBEYED.sub("\ufffd", text)
+
+
+def few(names: Sequence[str]) -> str:
+    """Return the first three names and the number of the others: ``a, b, c and 2 more``."""
+    return shown(", ".join(names[:3])) + (f" and {len(names) - 3:,} more" if names[3:] else "")
 
 
 def json_shown(text: str) -> str:

@@ -30,6 +30,8 @@ from chexqa.eval.scoring.frequent import frequent_accuracy
 from chexqa.eval.scoring.outcomes import TURN_COLUMNS, outcome_of
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, dump, is_folder
+from chexqa.files.terminal import plural
+from chexqa.files.text import few
 
 # Final states of an item. Only the first counts as correct; the last two are unfinished.
 STATES = (
@@ -106,6 +108,11 @@ class Graded:
     margin: float = MARGIN
     plan: Plan | None = None
     places: PlaceScores = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Return the number of graded answers, the first models and the benchmark, in one line."""
+        models = few(self.grades["model"].unique(maintain_order=True).to_list())
+        return f"<{type(self).__name__}: {plural(self.grades.height, 'answer')} of {models} on {self.benchmark!r}>"
 
 
 def grade_folders(

@@ -39,6 +39,7 @@ from chexqa.eval.tables import (
 from chexqa.eval.tables.glossary import TABLES
 from chexqa.eval.thresholds import stress_tables, threshold_table
 from chexqa.files.terminal import plural
+from chexqa.files.text import few
 
 SEVERAL = (
     "The models were asked different items, so they are shown in groups, each with its own chance and ceiling. Numbers "
@@ -66,6 +67,10 @@ class Group:
     count: int
     graded: Graded
 
+    def __repr__(self) -> str:
+        """Return the title."""
+        return f"<{type(self).__name__}: {self.title}>"
+
     @cached_property
     def tables(self) -> Mapping[str, pl.DataFrame]:
         """Return the tables of :func:`all_tables` for the models of this group only."""
@@ -75,9 +80,8 @@ class Group:
     def title(self) -> str:
         """Return a title of the group: its number, the number of its items, and its models."""
         names = self.graded.grades["model"].unique(maintain_order=True).to_list()
-        more = f" and {len(names) - 3} more" if names[3:] else ""
         items = plural(self.graded.grades["item_id"].n_unique(), "item")
-        return f"group {self.number} of {self.count}: {items}, asked of {', '.join(names[:3])}{more}"
+        return f"group {self.number} of {self.count}: {items}, asked of {few(names)}"
 
     @property
     def folder(self) -> str:

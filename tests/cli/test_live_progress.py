@@ -26,6 +26,15 @@ TURN = Turn(
 )  # fmt: skip
 
 
+def test_a_process_that_a_notebook_starts_gets_plain_lines(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with live_progress.shown(terminal.messages()):
+        pass
+    assert capsys.readouterr().err == ""
+
+
 def progress(items: int = 4) -> ModelProgress:
     return ModelProgress("m[/]", {(f"i{n}", 0, 0): NOT_ASKED for n in range(items)}, RateLimiter(8))
 

@@ -54,6 +54,20 @@ def test_models_of_every_sort_are_asked_and_graded_in_a_notebook_too(tiny_benchm
     assert set(grades.tables["levels"]["model"]) == set(frame["model"])
 
 
+def test_every_result_shows_itself_in_one_short_line(tiny_benchmark: Path, tmp_path: Path) -> None:
+    """The last line of a notebook's cell is shown; a benchmark of a thousand cases must not fill the page."""
+    bench = chexqa.load(tiny_benchmark)
+    run = chexqa.evaluate(tiny_benchmark, [answer, *(f"baseline/{name}" for name in ("oracle", "first", "chance"))],
+                          tmp_path / "run", limit=3)  # fmt: skip
+    grades = chexqa.grade(run)
+    lines = [repr(shown) for shown in (bench, run, grades, grades.groups[0])]
+    assert all(len(line) < 300 and "\n" not in line for line in lines)
+    assert "items, " in lines[0]
+    assert "with its key" in lines[0]
+    assert lines[1].endswith(" and 1 more>")
+    assert f"{grades.grades.height} answers of " in lines[2]
+
+
 def test_what_cannot_be_is_refused_before_anything_is_written(
     tiny_benchmark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
