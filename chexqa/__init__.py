@@ -1,8 +1,9 @@
 """chexqa: a benchmark engine for chest-radiograph perception.
 
-``chexqa.load(path)`` reads a benchmark or a run. :mod:`chexqa.chain` defines the steps from cases to a report:
-``chexqa.generate``, ``chexqa.freshen``, ``chexqa.evaluate``, ``chexqa.grade``, ``chexqa.report``. :mod:`chexqa.api`
-documents the functions behind all commands. Heavy libraries are imported only when a function needs them.
+``chexqa.load(path)`` reads a benchmark or a run; ``chexqa.load_benchmark`` and ``chexqa.load_run`` read only one of
+them. :mod:`chexqa.chain` defines the steps from cases to a report: ``chexqa.generate``, ``chexqa.freshen``,
+``chexqa.evaluate``, ``chexqa.grade``, ``chexqa.report``. :mod:`chexqa.api` documents the functions behind all commands.
+Heavy libraries are imported only when a function needs them.
 """
 
 from __future__ import annotations
@@ -21,10 +22,14 @@ if TYPE_CHECKING:
     from chexqa.eval.local.replies import ModelReply as ModelReply
     from chexqa.eval.local.replies import PromptTooLongError as PromptTooLongError
     from chexqa.frames import load as load
+    from chexqa.frames import load_benchmark as load_benchmark
+    from chexqa.frames import load_run as load_run
 
 # The module that defines each name.
 MODULES = {
     "load": "chexqa.frames",
+    "load_benchmark": "chexqa.frames",
+    "load_run": "chexqa.frames",
     "generate": "chexqa.chain",
     "freshen": "chexqa.chain",
     "evaluate": "chexqa.chain",
@@ -33,6 +38,8 @@ MODULES = {
     "ModelReply": "chexqa.eval.local.replies",
     "PromptTooLongError": "chexqa.eval.local.replies",
 }
+# The names that help() explains.
+__all__ = [*MODULES]
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,7 @@ From drawn phantoms to the tables of a report:
 >>> from chexqa.eval.models import registry
 >>> from chexqa.eval.runs.runner import RunConfig
 >>> from chexqa.generators.pipeline import recipe
->>> manifest = api.write_cases(Path("cases"), cases=4, seed=1, size=256)
+>>> manifest = api.write_cases("cases", cases=4, seed=1, size=256)
 >>> job = api.make_job([recipe.load("chexpercept"), recipe.load("grid")], question_banks.load("en"), seed=1)
 >>> about = api.generate(manifest, Path("bench"), job)
 >>> bench = chexqa.load("bench")
@@ -31,12 +31,14 @@ Frames are polars frames (``.to_pandas()`` converts them): ``items_frame()`` and
 ``chexqa synth``     :func:`write_cases`
 ``chexqa generate``  :func:`make_job` and :func:`generate`
 ``chexqa validate``  :func:`validate`
-``chexqa show``      :func:`write_sheet`
+``chexqa show``      :func:`contact_sheet` (a picture of PIL) and :func:`write_sheet` (a file)
 ``chexqa eval``      :func:`run`
 ``chexqa grade``     :func:`grade_folders`, :func:`grade_predictions` (answers made elsewhere) and :func:`all_tables`
                      (every table as a frame)
 ``chexqa report``    :func:`write`
 ``chexqa compare``   :func:`compare_runs`
+``chexqa export``    :func:`export_dataset` (a Hugging Face dataset)
+``chexqa.rewards``   :class:`Rewards` (rewards for training)
 ===================  ====================================================================================
 """
 
@@ -46,6 +48,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from chexqa.cli.contact_sheet import contact_sheet as contact_sheet
     from chexqa.cli.contact_sheet import write_sheet as write_sheet
     from chexqa.cli.validate import validate as validate
     from chexqa.eval.report.write import write as write
@@ -59,7 +62,9 @@ if TYPE_CHECKING:
     from chexqa.frames import load as load
     from chexqa.generators.pipeline.generate_benchmark import generate as generate
     from chexqa.generators.pipeline.job import make_job as make_job
+    from chexqa.interchange.huggingface import export_dataset as export_dataset
     from chexqa.phantoms import write_cases as write_cases
+    from chexqa.rewards import Rewards as Rewards
 
 # The module that defines each name.
 MODULES = {
@@ -70,6 +75,7 @@ MODULES = {
     "make_job": "chexqa.generators.pipeline.job",
     "generate": "chexqa.generators.pipeline.generate_benchmark",
     "validate": "chexqa.cli.validate",
+    "contact_sheet": "chexqa.cli.contact_sheet",
     "write_sheet": "chexqa.cli.contact_sheet",
     "run": "chexqa.eval.runs.runner",
     "grade_folders": "chexqa.eval.scoring.grade",
@@ -77,7 +83,11 @@ MODULES = {
     "all_tables": "chexqa.eval.tables.all_tables",
     "write": "chexqa.eval.report.write",
     "compare_runs": "chexqa.eval.tables.run_diff",
+    "export_dataset": "chexqa.interchange.huggingface",
+    "Rewards": "chexqa.rewards",
 }
+# The names that help() explains.
+__all__ = [*MODULES]
 
 
 def __getattr__(name: str) -> Any:

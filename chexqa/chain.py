@@ -24,9 +24,12 @@ from chexqa.eval.models.registry import Model
 from chexqa.eval.scoring.grade import Graded
 from chexqa.files.errors import InputError
 from chexqa.files.say import say
-from chexqa.frames import LoadedBenchmark, LoadedRun, load
+from chexqa.files.text import few
+from chexqa.frames import LoadedBenchmark, LoadedRun, as_path, load_benchmark, load_run
 
 if TYPE_CHECKING:
+    from click import Command
+
     from chexqa.eval.tables.all_tables import Group
     from chexqa.generators.pipeline.job import GenerationJob, Original
 
@@ -35,6 +38,10 @@ T = TypeVar("T")
 PARTED = (
     "The models were asked different items, so they are in separate groups: the result's 'groups' has all groups, and "
     "'tables' has the tables of the first group. Give shared=True to grade only the items that all models were asked."
+)
+KEPT = (
+    "{models} had answered every question before and was not called, so its replies are those of the earlier call. "
+    "If its code has changed, name another folder."
 )
 
 
@@ -73,7 +80,7 @@ def generate(
     allow_lateral: bool = False,
     interventions: bool = False,
     fill: str | None = None,
-    plugins: Iterable[str] = (),
+    plugins: str | Iterable[str] = (),
     workers: int = 1,
 ) -> LoadedBenchmark:
     """Make a benchmark from cases, and return the loaded benchmark.
@@ -82,10 +89,12 @@ def generate(
     is ``chexpercept`` and ``grid``. With ``interventions``, altered radiographs are made too, some with the lesion
     filled. ``fill`` names the method of filling: ``inpaint`` (the default), ``mean`` or ``blur``.
     """
+    from chexqa.cli.generate import generate as command
     from chexqa.generators.pipeline.job import named_job
 
+    seed, workers = _whole_numbers(command, seed, workers)
     job = named_job(
-        _names(recipes), bank, seed, controls=with_controls, reviewed=reviewed, plugin_names=plugins,
+        _names(recipes), bank, seed, controls=with_controls, reviewed=reviewed, plugin_names=_names(plugins),
         lateral=allow_lateral, interventions=interventions, fill=fill, layers=with_layers,
     )  # fmt: skip
     return _made(cases, out, job, None, image_root, workers)
@@ -107,10 +116,20 @@ def freshen(
     ``seed`` must differ from the seed of ``bench``. ``recipes`` and ``bank`` are needed if ``bench`` was made from
     files of your own. ``chexqa.grade(run, fresh=fresh_run)`` shows how much worse a model scores on the fresh seed.
     """
+    from chexqa.cli.generate import freshen as command
     from chexqa.generators.pipeline.job import named_fresh_job
 
+    seed, workers = _whole_numbers(command, seed, workers)
     job, original = named_fresh_job(_benchmark(bench), _names(recipes), bank, seed)
     return _made(cases, out, job, original, image_root, workers)
+
+
+def _whole_numbers(command: Command, seed: int, workers: int) -> tuple[int, int]:
+    """Return the seed and the number of workers, checked as the options of a command that makes a benchmark."""
+    from chexqa.eval.cli import params
+
+    checked = params.checked(command, {"seed": seed, "workers": workers})
+    return checked["seed"], checked["workers"]
 
 
 def _names(given: str | Iterable[str]) -> list[str]:
@@ -125,17 +144,30 @@ def _made(
     from chexqa.generators.pipeline import generate_benchmark
     from chexqa.generators.pipeline.executors import WorkerConfig
 
+    folder = as_path(out, "the benchmark's folder")
     generate_benchmark.generate(
-        Path(cases), Path(out), job, image_root=_path(image_root), workers=WorkerConfig(workers, None),
+        as_path(cases, "a manifest"), folder, job, image_root=_path(image_root), workers=WorkerConfig(workers, None),
         original=original,
     )  # fmt: skip
-    made = load(out)
-    assert isinstance(made, LoadedBenchmark)
-    return made
+    return load_benchmark(folder)
 
 
 class RunOptions(TypedDict, total=False):
-    """Options of ``chexqa eval``; each field has the name, meaning and default of the command's option."""
+    """Options of ``chexqa eval``; each field has the name, meaning and default of the command's option.
+
+    ``chexqa eval --help`` explains all of them. The most frequent ones are:
+
+    - ``protocol``: ``end_to_end`` (the default), ``oracle_passed``, ``oracle_stated`` or ``independent``.
+    - ``limit``, ``limit_per_path``: the largest number of cases, or of cases of each path.
+    - ``prompt``, ``system``, ``shots``: the wording, a file with the system prompt, the number of worked examples.
+    - ``concurrency``, ``timeout``, ``attempts``: conversations at once, seconds for an attempt, attempts at a question.
+    - ``budget_usd``, ``budget_tokens``, ``max_minutes``: the run stops when one of them is used up.
+    - ``max_tokens``, ``temperature``: arguments of the request; ``decoding`` has all others.
+    - ``repeats``, ``rotate``: how often each question is asked, and in how many orders of its options.
+    - ``blind``: ask without pictures.
+    - ``confidence``, ``may_abstain``: ask for a confidence after every answer, let the model abstain.
+    - ``seed``: the seed of ``baseline/chance`` and of the choice of worked examples.
+    """
 
     devices: str | None
     models_file: str | Path | None
@@ -204,7 +236,7 @@ def evaluate(
 
     If questions remain unanswered, for example because files of ``batch`` still wait for results, ``UnfinishedError``
     is raised. With ``allow_unfinished`` the run is returned instead. A second call with the same arguments asks the
-    remaining questions.
+    remaining questions; answered questions keep their replies, even if the code of a callable has changed.
     """
     from chexqa.eval.cli import eval as command
     from chexqa.eval.cli import params
@@ -213,14 +245,16 @@ def evaluate(
     given = params.values(command.evaluate, ["."], options, RunOptions.__annotations__)
     given["settings"] = _settings(decoding or {})
     asked = command.set_up(_models(models, name, given), given)
-    loaded = _benchmark(bench)
-    done = _outside_loops(lambda: command.ask(loaded, asked, Path(out), given))
+    callables = {model.name for model in asked if model.python and not in_process.is_weights(model.litellm)}
+    loaded, folder = _benchmark(bench), as_path(out, "the run's folder")
+    done = _outside_loops(lambda: command.ask(loaded, asked, folder, given))
     error = unfinished(done, in_python=True)
     if error is not None and not allow_unfinished:
         raise error
-    run = load(out)
-    assert isinstance(run, LoadedRun)
-    return run
+    kept = [one.model for one in done if one.model in callables and not one.asked and not one.unfinished]
+    if kept:
+        say(f"{folder}: {KEPT.format(models=few(kept))}", err=True)
+    return load_run(folder)
 
 
 def _settings(decoding: Mapping[str, Any]) -> tuple[str, ...]:
@@ -232,7 +266,7 @@ def _settings(decoding: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def grade(
-    *runs: Run | str | Path,
+    *runs: Run | str | Path | Sequence[Run | str | Path],
     benchmark: Benchmark | str | Path | None = None,
     allow_partial: bool = False,
     models_file: str | Path | None = None,
@@ -250,11 +284,17 @@ def grade(
     difference, in percentage points, at which two models count as equivalent. ``fresh`` is one run or several runs on
     a fresh seed of the benchmark (:func:`freshen`).
     """
+    from chexqa.eval.cli import params
+    from chexqa.eval.cli.grade import grade as command
     from chexqa.eval.cli.grade import read
 
-    if not runs:
+    named: list[Run | str | Path] = []
+    for given in runs:
+        named += given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+    if not named:
         raise InputError("no run is given; name one or several runs, such as chexqa.grade('run').")
-    paths = _folders(runs)
+    margin = params.checked(command, {"margin": margin})["margin"]
+    paths = _folders(named)
     again = _folders([fresh] if isinstance(fresh, Run | str | Path) else fresh)
     folder = benchmark.folder if isinstance(benchmark, Benchmark) else None if benchmark is None else Path(benchmark)
     graded = read(paths, folder, allow_partial, _path(models_file), reread, _path(on), shared, margin, plan=_path(plan),
@@ -276,22 +316,18 @@ def report(
     """
     from chexqa.eval.report import build
 
+    folder = as_path(out, "the report's folder")
     rows = graded if isinstance(graded, LoadedGrades) else grade(graded)
-    build.write_report(rows.groups, Path(out), overwrite, workers)
-    return Path(out) / build.INDEX
+    build.write_report(rows.groups, folder, overwrite, workers)
+    return folder / build.INDEX
 
 
 def _benchmark(bench: Benchmark | str | Path) -> Benchmark:
-    if isinstance(bench, Benchmark):
-        return bench
-    found = load(bench)
-    if not isinstance(found, LoadedBenchmark):
-        raise InputError(f"{bench}: is a run, not a benchmark; name the benchmark.")
-    return found
+    return bench if isinstance(bench, Benchmark) else load_benchmark(bench)
 
 
 def _folders(runs: Iterable[Run | str | Path]) -> tuple[Path, ...]:
-    return tuple(run.folder if isinstance(run, Run) else Path(run) for run in runs)
+    return tuple(run.folder if isinstance(run, Run) else as_path(run, "a run") for run in runs)
 
 
 def _path(given: str | Path | None) -> Path | None:

@@ -13,6 +13,8 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.read_run import Run
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import dump
+from chexqa.files.terminal import plural
+from chexqa.files.text import few, shown
 
 _INTS, _TEXTS = pl.List(pl.Int64), pl.List(pl.String)
 _ITEM: dict[str, Any] = {
@@ -41,6 +43,13 @@ _TURN: dict[str, Any] = {
 
 class LoadedBenchmark(Benchmark):
     """A benchmark whose items and cases can also be read as polars frames."""
+
+    def __repr__(self) -> str:
+        """Return the folder and the numbers of items and cases, in one line."""
+        cases = len({item.case_id for item in self.items})
+        key = "without a key" if self.answers is None else "with its key"
+        counts = f"{plural(len(self.items), 'item')}, {plural(cases, 'case')}"
+        return f"<{type(self).__name__} {shown(str(self.folder))}: {counts}, {key}>"
 
     def items_frame(self) -> pl.DataFrame:
         """Return a row for each item, in the benchmark's order.
@@ -77,6 +86,11 @@ class LoadedBenchmark(Benchmark):
 class LoadedRun(Run):
     """A run whose turns (one question and a model's reply each) can also be read as a polars frame."""
 
+    def __repr__(self) -> str:
+        """Return the folder, the number of turns and the first models, in one line."""
+        turns = plural(len(self.turns) + len(self.altered), "turn")
+        return f"<{type(self).__name__} {shown(str(self.folder))}: {turns} of {few(self.models)}>"
+
     def frame(self) -> pl.DataFrame:
         """Return a row for each turn of the log; ``parsed`` has the option numbers that the model chose."""
         rows = []
@@ -86,13 +100,21 @@ class LoadedRun(Run):
         return pl.DataFrame(rows, schema=_TURN, orient="row")
 
 
+def as_path(given: str | Path, meaning: str) -> Path:
+    """Return a path; raise ``InputError``, which names the ``meaning``, for a value that is no path."""
+    if not isinstance(given, str | Path):
+        raise InputError(f"{meaning} is given as {type(given).__name__}; give a path.")
+    return Path(given)
+
+
 def load(path: str | Path) -> LoadedBenchmark | LoadedRun:
     """Read a benchmark folder or a run folder; raise ``InputError`` for any other path.
 
+    Type checkers know more of the results of :func:`load_benchmark` and :func:`load_run`.
     The result is also a :class:`chexqa.contract.benchmark.Benchmark` or a :class:`chexqa.contract.read_run.Run`, so it
     can be given to every function that takes one of these.
     """
-    folder = Path(path)
+    folder = as_path(path, "a benchmark or a run")
     if (folder / benchmark.ABOUT).is_file():
         found = benchmark.load(folder)
         return LoadedBenchmark(**{field.name: getattr(found, field.name) for field in fields(found)})
@@ -103,3 +125,19 @@ def load(path: str | Path) -> LoadedBenchmark | LoadedRun:
     raise InputError(
         f"{folder}: contains neither {benchmark.ABOUT} (a benchmark) nor {read_run.ABOUT} (a run); name another folder."
     )
+
+
+def load_benchmark(path: str | Path) -> LoadedBenchmark:
+    """Read a benchmark folder; raise ``InputError`` for any other path."""
+    found = load(as_path(path, "a benchmark"))
+    if not isinstance(found, LoadedBenchmark):
+        raise InputError(f"{path}: is a run, not a benchmark; name the benchmark.")
+    return found
+
+
+def load_run(path: str | Path) -> LoadedRun:
+    """Read a run folder; raise ``InputError`` for any other path."""
+    found = load(as_path(path, "a run"))
+    if not isinstance(found, LoadedRun):
+        raise InputError(f"{path}: is a benchmark, not a run; name the run.")
+    return found

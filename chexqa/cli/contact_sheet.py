@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
+from chexqa.contract import benchmark as benchmarks
 from chexqa.contract.benchmark import ITEMS, Benchmark
 from chexqa.contract.evidence import Edit, OutlineEvidence, PointsEvidence, ResultEvidence
 from chexqa.contract.findings import FINDINGS
@@ -83,12 +84,14 @@ def no_case_given(benchmark: Benchmark) -> InputError:
     )
 
 
-def contact_sheet(benchmark: Benchmark, name: str, runs: Sequence[Run] = ()) -> Image.Image:
+def contact_sheet(bench: Benchmark | str | Path, name: str, runs: Sequence[Run] = ()) -> Image.Image:
     """Return the contact sheet of one case as an RGB picture ``(H, W, 3)`` uint8, which a notebook shows inline.
 
-    :func:`find_case` finds the case by ``name``. The benchmark must have its key. The places (points, boxes, outlines) that the models of ``runs`` answered are drawn
-    over the pictures; each model has a colour and a letter. Raises ``InputError`` for a case without items.
+    :func:`find_case` finds the case by ``name``. The benchmark must have its key. The places (points, boxes, outlines)
+    that the models of ``runs`` answered are drawn over the pictures; each model has a colour and a letter. Raises
+    ``InputError`` for a case without items.
     """
+    benchmark = bench if isinstance(bench, Benchmark) else benchmarks.load(Path(bench))
     case_id = find_case(benchmark, name)
     answers, cases = benchmark.key("'chexqa show'")
     items = sorted((item for item in benchmark.items if item.case_id == case_id), key=asking_order)
@@ -335,8 +338,8 @@ def _text_row(
     return row
 
 
-def write_sheet(benchmark: Benchmark, name: str, out: str | Path, runs: Sequence[Run] = ()) -> None:
+def write_sheet(bench: Benchmark | str | Path, name: str, out: str | Path, runs: Sequence[Run] = ()) -> None:
     """Write the contact sheet of a case as a PNG; the arguments are those of :func:`contact_sheet`."""
-    sheet = contact_sheet(benchmark, name, runs)
+    sheet = contact_sheet(bench, name, runs)
     with new_file(Path(out)) as hidden:
         sheet.save(hidden, format="PNG")

@@ -73,13 +73,14 @@ class FileReport:
     remarks: tuple[str, ...] = ()
 
 
-def validate(path: Path, image_root: Path | None = None) -> FileReport:
+def validate(path: str | Path, image_root: Path | None = None) -> FileReport:
     """Check a file in one of chexqa's own formats, or a folder of such files, and return the result.
 
     Raises ``InputError`` for the first error in the files: a path that does not exist, cannot be read, has no known
     format or does not fit its format. Problems of single cases of a manifest are collected instead, so that the user
     sees all of them at once.
     """
+    path = Path(path)
     if path.is_dir():
         return _folder(path, image_root)
     if not path.exists():

@@ -11,7 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,7 +35,6 @@ from chexqa.files.jsonio import (
     write_lines,
 )
 from chexqa.files.opening import MissingError, open_binary, read_hashed, read_whole, sha256_of
-from chexqa.files.text import shown
 from chexqa.question_banks import check_conversation, reworded
 from chexqa.version import __version__
 
@@ -71,18 +70,11 @@ class Benchmark:
     """Benchmark in memory; pictures stay on disk, and :meth:`image_bytes` reads one picture."""
 
     folder: Path
-    about: Record
+    about: Record = field(repr=False)
     hash: str
-    items: tuple[Item, ...]
-    answers: dict[str, Answer] | None
-    cases: dict[str, CaseKey] | None
-
-    def __repr__(self) -> str:
-        """Return the folder and the numbers of items and cases, in one line."""
-        cases = len({item.case_id for item in self.items})
-        key = "without a key" if self.answers is None else "with its key"
-        counts = f"{len(self.items):,} items, {cases:,} cases"
-        return shown(f"<{type(self).__name__} {self.folder}: {counts}, {key}>")
+    items: tuple[Item, ...] = field(repr=False)
+    answers: dict[str, Answer] | None = field(repr=False)
+    cases: dict[str, CaseKey] | None = field(repr=False)
 
     @cached_property
     def item(self) -> dict[str, Item]:

@@ -11,7 +11,7 @@ import itertools
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -25,7 +25,6 @@ from chexqa.files.errors import InputError, unreadable
 from chexqa.files.jsonio import Record, check, dump, is_folder, many_objects, parse_json, read_json
 from chexqa.files.opening import open_binary, real
 from chexqa.files.terminal import messages, plural
-from chexqa.files.text import few, shown
 from chexqa.version import __version__
 
 _ENDLESS = 2**28  # bytes from which a line counts as endless; the longest turn ever logged has less than half of it
@@ -188,16 +187,11 @@ class Run:
     """
 
     folder: Path
-    about: Record
-    turns: tuple[Turn, ...]
-    aside: tuple[Aside, ...] = ()
-    decision: Record | None = None
-    altered: tuple[Turn, ...] = ()
-
-    def __repr__(self) -> str:
-        """Return the folder, the number of turns and the first models, in one line."""
-        turns = plural(len(self.turns) + len(self.altered), "turn")
-        return f"<{type(self).__name__} {shown(str(self.folder))}: {turns} of {few(self.models)}>"
+    about: Record = field(repr=False)
+    turns: tuple[Turn, ...] = field(repr=False)
+    aside: tuple[Aside, ...] = field(default=(), repr=False)
+    decision: Record | None = field(default=None, repr=False)
+    altered: tuple[Turn, ...] = field(default=(), repr=False)
 
     @property
     def stopped_on(self) -> frozenset[str] | None:

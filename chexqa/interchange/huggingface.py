@@ -71,7 +71,7 @@ _COLUMN_WORDS = {
 
 
 def export_dataset(
-    benchmark: Benchmark, out: Path, key: KeyChoice, advance: Callable[[], None] = lambda: None,
+    benchmark: Benchmark, out: str | Path, key: KeyChoice, advance: Callable[[], None] = lambda: None,
     about: DatasetAbout | None = None,
 ) -> int:  # fmt: skip
     """Write the dataset into the new folder ``out``, and return the number of items.
@@ -87,7 +87,7 @@ def export_dataset(
     columns = ITEM_COLUMNS | (KEY_COLUMNS if key == "inside" else {})
     configs = {"default": (columns, f"data/{SPLIT}-*.parquet")}
     parts = list(shards(benchmark, benchmark.items))
-    with new_folder(out) as temporary:
+    with new_folder(Path(out)) as temporary:
         (temporary / "data").mkdir()
         for number, shard in enumerate(parts):
             rows = []

@@ -109,27 +109,27 @@ def _draw_cases(
 
 
 def write_cases(
-    out: Path,
+    out: str | Path,
     cases: int,
     seed: int,
     size: int = 1024,
     on_case: Callable[[], None] | None = None,
     workers: int = 1,
-    findings: Sequence[str] = CHEXPERCEPT_FINDINGS,
+    findings: str | Sequence[str] = CHEXPERCEPT_FINDINGS,
     twins: bool = False,
 ) -> Path:
     """Draw ``cases`` phantom cases into the new folder ``out`` and return the path of its ``cases.jsonl``.
 
     The folder contains ``images/*.png`` (8-bit grey, longer side ``size`` pixels), ``masks/<case>/<structure>.png`` (0
-    or 255) and the manifest. The cases are spread evenly over ``findings``, a selection of ``PHANTOM_FINDINGS``. Each
-    finding is present in two thirds of its cases. Every case has a different patient. With ``twins``, each case with
-    the finding also gets a twin, which ``cases`` does not count: a case of the same patient and finding, with the same
-    radiograph drawn without the lesion.
+    or 255) and the manifest. The cases are spread evenly over ``findings``: one or several of ``PHANTOM_FINDINGS``.
+    Each finding is present in two thirds of its cases. Every case has a different patient. With ``twins``, each case
+    with the finding also gets a twin, which ``cases`` does not count: a case of the same patient and finding, with the
+    same radiograph drawn without the lesion.
 
     The same arguments give the same bytes, with any number of ``workers`` (processes). The folder appears only when it
     is complete. ``on_case`` is called after every case.
     """
-    out = Path(out)
+    out, findings = Path(out), [findings] if isinstance(findings, str) else findings
     if cases < 1:
         raise InputError(f"the number of phantom cases must be at least 1, not {cases}.")
     check_size(size)

@@ -100,6 +100,21 @@ def values(
         raise InputError(error.format_message()) from None
 
 
+def checked(command: click.Command, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values of some of a command's options, converted and checked; None stays None.
+
+    ``given`` is keyed by the options' names in Python. Raises ``InputError`` for a value that the command refuses.
+    """
+    options, context = named_options(command), click.Context(command)
+    try:
+        return {
+            name: None if value is None else options[name].type_cast_value(context, str(value))
+            for name, value in given.items()
+        }
+    except click.UsageError as error:
+        raise InputError(error.format_message()) from None
+
+
 def select(
     names: str | Sequence[str] | None,
     model_id: str | None = None,

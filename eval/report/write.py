@@ -153,7 +153,7 @@ def _grouped(group: Group) -> Record:
 
 def write(
     groups: Graded | Sequence[Group],
-    folder: Path,
+    folder: str | Path,
     forms: tuple[str, ...] = ("csv",),
     page: Callable[[Group, Sequence[Group]], Iterable[tuple[str, bytes]]] | None = None,
     overwrite: bool = False,
@@ -169,6 +169,7 @@ def write(
     ``InputError`` if a file that would be replaced is not from a report. Without ``overwrite``, raise ``InputError``
     also if the folder has a report of other runs.
     """
+    folder = Path(folder)
     check_place(folder)
     groups = groups_of(groups) if isinstance(groups, Graded) else groups
     if not overwrite:

@@ -31,7 +31,7 @@ from chexqa.eval.scoring.outcomes import TURN_COLUMNS, outcome_of
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, dump, is_folder
 from chexqa.files.terminal import plural
-from chexqa.files.text import few
+from chexqa.files.text import few, shown
 
 # Final states of an item. Only the first counts as correct; the last two are unfinished.
 STATES = (
@@ -111,12 +111,15 @@ class Graded:
 
     def __repr__(self) -> str:
         """Return the number of graded answers, the first models and the benchmark, in one line."""
-        models = few(self.grades["model"].unique(maintain_order=True).to_list())
-        return f"<{type(self).__name__}: {plural(self.grades.height, 'answer')} of {models} on {self.benchmark!r}>"
+        models, folder = (
+            few(self.grades["model"].unique(maintain_order=True).to_list()),
+            shown(str(self.benchmark.folder)),
+        )
+        return f"<{type(self).__name__}: {plural(self.grades.height, 'answer')} of {models} on {folder}>"
 
 
 def grade_folders(
-    folders: Sequence[Path],
+    folders: Sequence[str | Path],
     benchmark_folder: Path | None = None,
     allow_partial: bool = False,
     models_file: Path | None = None,
@@ -133,13 +136,13 @@ def grade_folders(
     return grade_runs(benchmark, runs, allow_partial, models_file, reread, on)
 
 
-def load_runs(folders: Sequence[Path], benchmark_folder: Path | None = None) -> tuple[Benchmark, tuple[Run, ...]]:
+def load_runs(folders: Sequence[str | Path], benchmark_folder: Path | None = None) -> tuple[Benchmark, tuple[Run, ...]]:
     """Return the runs' common benchmark and the runs.
 
     Without ``benchmark_folder``, the folder that ``run.json`` names is read. Raise ``InputError`` if the runs are of
     different benchmarks, or if the folder has another benchmark.
     """
-    runs = tuple(read_run.load(folder) for folder in folders)
+    runs = tuple(read_run.load(Path(folder)) for folder in folders)
     for run in runs:
         read_run.say(run.aside)
     first = runs[0].about["benchmark"]

@@ -71,8 +71,8 @@ class Compared:
 
 
 def compare_runs(
-    first: Path, second: Path, shared: bool = False, models: tuple[str, str] | None = None,
-    benchmark_folders: Sequence[Path | None] = (None, None), reread: bool = False, margin: float = MARGIN,
+    first: str | Path, second: str | Path, shared: bool = False, models: tuple[str, str] | None = None,
+    benchmark_folders: Sequence[str | Path | None] = (None, None), reread: bool = False, margin: float = MARGIN,
 ) -> list[Compared]:  # fmt: skip
     """Return a comparison for each model that both runs have, or for the two models named in ``models``.
 
@@ -83,7 +83,8 @@ def compare_runs(
     - ``reread``: True to read the stored replies again with the current parser.
     - ``margin``: scores (fractions) that differ by less are called alike.
     """
-    runs = load_pair((first, second), benchmark_folders)
+    folders = [None if folder is None else Path(folder) for folder in benchmark_folders]
+    runs = load_pair((Path(first), Path(second)), folders)
     for run in runs:
         read_run.say(run.aside)
     abouts = [run.about["benchmark"] for run in runs]
@@ -92,8 +93,8 @@ def compare_runs(
             f"{second}: this run is of benchmark {label(abouts[1])}, but {first} is of {label(abouts[0])}; to compare "
             "the items that are in both benchmarks, add --shared."
         )
-    one = find_benchmark(runs[0], benchmark_folders[0])
-    other = one if abouts[0]["hash"] == abouts[1]["hash"] else find_benchmark(runs[1], benchmark_folders[1])
+    one = find_benchmark(runs[0], folders[0])
+    other = one if abouts[0]["hash"] == abouts[1]["hash"] else find_benchmark(runs[1], folders[1])
     same = _same_items(one, other)
     if not same:
         raise InputError(f"{second}: has no item in common with {first}; give runs that asked the same items.")

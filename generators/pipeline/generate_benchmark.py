@@ -41,7 +41,7 @@ Progress = Callable[[str, int], Callable[[], None]]
 
 
 def generate(
-    manifest: Path, out: Path, job: GenerationJob, *, image_root: Path | None = None,
+    manifest: str | Path, out: str | Path, job: GenerationJob, *, image_root: str | Path | None = None,
     workers: WorkerConfig | None = None, progress: Progress | None = None, original: Original | None = None,
 ) -> Record:  # fmt: skip
     """Make a benchmark folder from a manifest (or its folder) and return the record of ``benchmark.json``.
@@ -53,7 +53,8 @@ def generate(
     - ``original``: an existing benchmark; fresh items are made for its cases, which must be in the manifest. The job is
       then made by :func:`chexqa.generators.pipeline.job.make_fresh_job`.
     """
-    workers = workers or WorkerConfig()
+    manifest, out, workers = Path(manifest), Path(out), workers or WorkerConfig()
+    image_root = None if image_root is None else Path(image_root)
     cases = Cases(read_manifest(manifest, image_root), None if original is None else original.paths)
     if original is not None:
         _check_complete(manifest, cases, original)

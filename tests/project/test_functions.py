@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pydoc
 from inspect import signature
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -11,6 +12,7 @@ import pytest
 from small_server import recorder
 
 import chexqa
+from chexqa import api
 from chexqa.chain import RunOptions
 from chexqa.cli.generate import freshen, generate
 from chexqa.cli.main import run as run_command
@@ -36,7 +38,7 @@ def test_a_run_goes_on_and_what_is_left_is_an_error_that_says_why(tiny_benchmark
     run = chexqa.evaluate(tiny_benchmark, sometimes, tmp_path / "run", name="mine", allow_unfinished=True)
     assert set(run.frame()["state"]) == {"error"}
     works[0] = True
-    run = chexqa.evaluate(chexqa.load(tiny_benchmark), sometimes, tmp_path / "run", name="mine")  # type: ignore[arg-type]
+    run = chexqa.evaluate(chexqa.load_benchmark(tiny_benchmark), sometimes, tmp_path / "run", name="mine")
     assert "error" not in set(run.frame()["state"])
     assert set(run.frame()["model"]) == {"mine"}
 
@@ -99,6 +101,61 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
     assert not (tmp_path / "run").exists()
     with pytest.raises(InputError, match="no run is given"):
         chexqa.grade()
+
+
+def test_wrong_numbers_and_paths_are_one_sentence_and_leave_nothing_behind(
+    tiny_benchmark: Path, tmp_path: Path
+) -> None:
+    before, out = set(tmp_path.iterdir()), tmp_path / "made"
+    calls: tuple[tuple[Any, str], ...] = (
+        (lambda: chexqa.generate("cases", out, seed="x"), "'--seed': 'x' is not a valid integer"),  # type: ignore[arg-type]
+        (lambda: chexqa.generate("cases", out, seed=1.5), "'--seed': '1.5' is not a valid integer"),  # type: ignore[arg-type]
+        (lambda: chexqa.generate("cases", out, workers=0), "'--workers': 0 is not in the range"),
+        (lambda: chexqa.freshen(tiny_benchmark, "cases", out, seed=1, workers=0), "'--workers': 0 is not"),
+        (lambda: chexqa.generate("cases", None), "the benchmark's folder is given as NoneType"),  # type: ignore[arg-type]
+        (lambda: chexqa.grade("run", margin=-5), "'--margin': -5.0 is not in the range"),
+        (lambda: chexqa.grade(3), "a run is given as int; give a path"),  # type: ignore[arg-type]
+        (lambda: chexqa.evaluate(tiny_benchmark, "baseline/chance", None), "the run's folder is given as"),  # type: ignore[arg-type]
+        (lambda: chexqa.evaluate(3, "baseline/chance", out), "a benchmark is given as int"),  # type: ignore[arg-type]
+        (lambda: chexqa.load_run(tiny_benchmark), "is a benchmark, not a run"),
+    )  # fmt: skip
+    for call, sentence in calls:
+        with pytest.raises(InputError, match=sentence):
+            call()
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_a_callable_that_was_not_called_again_is_named(
+    tiny_benchmark: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = [answer, "baseline/chance"]
+    chexqa.evaluate(tiny_benchmark, asked, tmp_path / "run", limit=1)
+    assert capsys.readouterr().err == ""
+    chexqa.evaluate(tiny_benchmark, asked, tmp_path / "run", limit=1)
+    assert "answer had answered every question before and was not called" in capsys.readouterr().err
+
+
+def test_the_functions_of_api_take_texts_for_paths(
+    tiny_benchmark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = chexqa.evaluate(tiny_benchmark, ["baseline/chance", "baseline/oracle"], "run")
+    api.write_sheet(str(tiny_benchmark), run.turns[0].item_id, "sheet.png")
+    assert Path("sheet.png").is_file()
+    (compared,) = api.compare_runs("run", "run", models=("baseline/chance", "baseline/oracle"))
+    assert compared.items.height
+    assert api.grade_folders(["run"]).grades.height == run.frame().height
+    assert api.write(chexqa.grade([run]), "report")
+    assert api.export_dataset(chexqa.load_benchmark(tiny_benchmark), "dataset", "inside")
+    assert api.write_cases("phantoms", 1, 1, size=256, findings="effusion").is_file()
+
+
+def test_help_and_completion_name_every_function() -> None:
+    for module in (chexqa, api):
+        text = pydoc.plain(pydoc.render_doc(module))
+        for name in module.MODULES:
+            assert f"\n    {name}(" in text or f"class {name}(" in text, name
+            assert name in dir(module)
 
 
 def test_the_function_takes_the_options_of_the_command_and_no_others() -> None:
