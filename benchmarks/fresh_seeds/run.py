@@ -103,19 +103,19 @@ def memorisers(cases: int, seeds: int, first: int, folder: Path) -> None:
         print(f"a model that recognises items {how} gets the verdict '{FALLS}' in {count} of {seeds} fresh seeds")
 
 
-def print_false_alarms(one: Benchmark, fresh: Benchmark, runs: int, name: str) -> None:
+def print_false_alarms(original: Benchmark, fresh: Benchmark, runs: int, name: str) -> None:
     """Simulate runs of honest models; print in how many the test wrongly says that accuracy falls.
 
-    - ``fresh``: the fresh seed of the benchmark ``one``.
+    - ``fresh``: the fresh seed of the benchmark ``original``.
     - ``runs``: the number of simulated runs.
     - ``name``: the beginning of the printed line.
     """
-    frames = [fresh_pair.graded(bench, fresh_pair.run_of(bench, lambda _: (1,))).grades for bench in (one, fresh)]
+    frames = [fresh_pair.graded(bench, fresh_pair.run_of(bench, lambda _: (1,))).grades for bench in (original, fresh)]
     count = 0
     for seed in range(runs):
         random = np.random.default_rng(seed)
         answered = fresh_pair.honest(frames[0], random, random)
-        table, _ = drop_table((one, fresh), (answered(frames[0]), answered(frames[1])), PAIRS)
+        table, _ = drop_table((original, fresh), (answered(frames[0]), answered(frames[1])), PAIRS)
         count += table.filter(table["kind"] == MEAN_OF_KINDS)["verdict"][0] == FALLS
     share = 100 * count / runs
     print(f"{name}: {count} of {runs} runs of models that memorised nothing get the verdict '{FALLS}' "

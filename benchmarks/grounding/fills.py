@@ -156,11 +156,11 @@ def bands(image: Gray) -> list[npt.NDArray[np.float32]]:
 
 
 def of_patch(
-    image: Gray, own: list[npt.NDArray[np.float32]], patch: Mask, reach: int, seen: Mask | None = None
+    image: Gray, image_bands: list[npt.NDArray[np.float32]], patch: Mask, reach: int, seen: Mask | None = None
 ) -> Numbers:
     """Return statistics of a patch and of the rim around it, which is ``reach`` px wide.
 
-    - ``own``: the :func:`bands` of ``image``.
+    - ``image_bands``: the :func:`bands` of ``image``.
     - ``seen``: the pixels that count (default: all).
     """
     edge = cv2.morphologyEx(patch.astype(np.uint8), cv2.MORPH_GRADIENT, np.ones((5, 5), np.uint8)).astype(bool)
@@ -168,7 +168,7 @@ def of_patch(
     grey = image.astype(np.float32)
     numbers = [float(grey[core].mean() - grey[rim].mean()), float(grey[core].std()), float(grey[rim].std()),
                float(grey[rim].mean()), float(skew(grey[core])), float(skew(grey[rim]))]  # fmt: skip
-    for band in own:
+    for band in image_bands:
         spread = [float(band[area].std()) for area in (core, rim, edge)]
         numbers += [*spread, spread[0] / (spread[1] + 1e-3), spread[2] / (spread[1] + 1e-3), float(skew(band[core]))]
     return numbers

@@ -66,24 +66,24 @@ def is_hit(point: Shape, target: Target) -> bool:
     return 0 <= row < height and 0 <= column < width and bool(target.distance[row, column] <= target.tolerance)
 
 
-def box_iou(one: Box, other: Box) -> float:
+def box_iou(first: Box, second: Box) -> float:
     """Return the intersection over union of two boxes, given by their corners.
 
     >>> box_iou((0, 0, 2, 2), (1, 0, 3, 2)) == 1 / 3
     True
     """
-    across = min(one[2], other[2]) - max(one[0], other[0])
-    down = min(one[3], other[3]) - max(one[1], other[1])
+    across = min(first[2], second[2]) - max(first[0], second[0])
+    down = min(first[3], second[3]) - max(first[1], second[1])
     shared = max(across, 0.0) * max(down, 0.0)
-    areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (one, other)]
+    areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (first, second)]
     return shared / (sum(areas) - shared) if shared else 0.0
 
 
-def matches(boxes: Sequence[Box], wanted: Sequence[Box], least: float) -> int:
+def matches(boxes: Sequence[Box], right_boxes: Sequence[Box], least: float) -> int:
     """Return the largest number of box pairs that can be matched one to one with an IoU of at least ``least``."""
     from scipy.optimize import linear_sum_assignment  # takes a quarter of a second, and few runs have boxes to match
 
-    good = np.array([[box_iou(box, other) >= least for other in wanted] for box in boxes], float)
+    good = np.array([[box_iou(box, other) >= least for other in right_boxes] for box in boxes], float)
     rows, columns = linear_sum_assignment(good, maximize=True)
     return int(good[rows, columns].sum())
 
@@ -122,12 +122,12 @@ def _outlined(drawn: Mask, mask: Mask) -> PlaceScore:
     return PlaceScore(right=overlap >= OUTLINE, iou=iou(drawn, mask), dice=overlap, distance=distance)
 
 
-def surface_distance(one: Mask, other: Mask) -> float | None:
+def surface_distance(first: Mask, second: Mask) -> float | None:
     """Return the mean distance in pixels between the borders of two masks; None if one mask is empty."""
-    if not one.any() or not other.any():
+    if not first.any() or not second.any():
         return None
-    around = window(one | other)
-    borders = [_border(mask[around]) for mask in (one, other)]
+    around = window(first | second)
+    borders = [_border(mask[around]) for mask in (first, second)]
     far = [cv2.distanceTransform((~border).view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE) for border in borders]
     # From each border to the other one.
     both = np.concatenate([far[1][borders[0]], far[0][borders[1]]])

@@ -148,14 +148,14 @@ class Verdict(NamedTuple):
 
     - ``back``: True if the item was made from the second reader's mask; False for an item of the benchmark.
     - ``right``: True if the answer is right; None for a tie, in which two of four pictures fit about equally well.
-    - ``own``: the benchmark's key for this kind and case.
+    - ``key``: the benchmark's key for this kind and case.
     """
 
     kind: str
     case_id: str
     back: bool
     right: bool | None
-    own: Answer
+    key: Answer
 
 
 def second_reader_verdicts(

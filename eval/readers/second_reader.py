@@ -40,7 +40,7 @@ def load(folder: Path, benchmark: Benchmark, recipes: Sequence[str] = (), image_
     cases = benchmark.key("--second-masks")[1]
     pictures = radiographs(benchmark.items, cases)
     rows = [(one.kind, cases[one.case_id].patient_id, cases[one.case_id].study_id, pictures[one.case_id], one.back,
-             one.right, one.own.chance, bool(one.own.answer)) for one in verdicts]  # fmt: skip
+             one.right, one.key.chance, bool(one.key.answer)) for one in verdicts]  # fmt: skip
     return pl.DataFrame(rows, schema=COLUMNS, orient="row")
 
 

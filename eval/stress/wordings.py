@@ -44,10 +44,10 @@ def wordings(language: str) -> dict[str, Record]:
     return found
 
 
-def misfit(text: str, other: str) -> str | None:
+def misfit(text: str, other_wording: str) -> str | None:
     """Return how another wording differs in meaning from a question's text; None if no difference is found."""
     for name, found in (("placeholders", _placeholders), ("numbers and directions", _numbers)):
-        own, its = found(text), found(other)
+        own, its = found(text), found(other_wording)
         if own != its:
             return f"{name} {', '.join(sorted(its ^ own))}: only in one of the two texts"
     return None

@@ -89,25 +89,25 @@ def keep_about(folder: Path, new: Sequence[Record]) -> Said:
     return known
 
 
-def not_said(said: Said, batch: str, readers: Iterable[str]) -> dict[str, list[str]]:
+def not_said(statements: Said, batch: str, readers: Iterable[str]) -> dict[str, list[str]]:
     """Return the questions about themselves that readers did not answer, keyed by reader.
 
     Readers who answered all of them are left out.
     """
-    left = {who: [one for one in ABOUT_QUESTIONS if one not in said.get((batch, who), {}).get("said", {})]
+    left = {who: [one for one in ABOUT_QUESTIONS if one not in statements.get((batch, who), {}).get("said", {})]
             for who in readers}  # fmt: skip
     return {who: questions for who, questions in left.items() if questions}
 
 
-def figures(bench: Benchmark, verdicts: Iterable[Verdict], said: Said) -> list[ReaderFigures]:
+def figures(bench: Benchmark, verdicts: Iterable[Verdict], statements: Said) -> list[ReaderFigures]:
     """Return the numbers of a study: of all readers together, then of each reader; empty without answers.
 
-    ``said`` is the result of :func:`read_about`.
+    ``statements`` is the result of :func:`read_about`.
     """
     rows = [verdict for verdict in verdicts if verdict.kind in ("readers", "repeat", "training")]
     against = {group.reviewer: group for group in validity(bench, rows).groups if not (group.kind or group.finding)}
     himself = {one.reviewer: one for one in with_themselves(bench, rows)}
-    words = {reviewer: record["said"] for (_, reviewer), record in sorted(said.items())}
+    words = {reviewer: record["said"] for (_, reviewer), record in sorted(statements.items())}
     trained = [row.reviewer for row in rows if row.kind == "training" and row.answer is not None]
     people: list[str | None] = [None, *sorted({row.reviewer for row in rows})]
     return [
