@@ -69,15 +69,15 @@ class Calibration(NamedTuple):
     error: float
 
 
-def calibration(held: Bins) -> Calibration:
-    """Return the calibration of the answers in the bins ``held``; NaN if there are no bins."""
-    if not held.weight.size:
+def calibration(filled: Bins) -> Calibration:
+    """Return the calibration of the answers in the bins ``filled``; NaN if there are no bins."""
+    if not filled.weight.size:
         return Calibration(*[float("nan")] * 4)
-    share = held.weight / held.weight.sum()
-    overall = float(share @ held.right)
-    gap = held.confidence - held.right
+    share = filled.weight / filled.weight.sum()
+    overall = float(share @ filled.right)
+    gap = filled.confidence - filled.right
     return Calibration(
-        float(share @ gap**2), float(share @ (held.right - overall) ** 2), overall * (1 - overall),
+        float(share @ gap**2), float(share @ (filled.right - overall) ** 2), overall * (1 - overall),
         float(share @ np.abs(gap)),
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Pairs of answers: each original answer beside the answer to the same question with an altered picture."""
+"""Pairs of answers: an original answer, and the answer to its question about an altered picture."""
 
 from __future__ import annotations
 

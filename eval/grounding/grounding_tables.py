@@ -31,18 +31,18 @@ def grounding(study: ScoredSample) -> pl.DataFrame:
 
 
 def grounding_rows(
-    sample: Sample, pairs: pl.DataFrame, own: pl.DataFrame, detections: pl.DataFrame, drops: pl.DataFrame,
+    sample: Sample, pairs: pl.DataFrame, unaltered: pl.DataFrame, detections: pl.DataFrame, drops: pl.DataFrame,
     phantoms: bool = True,
 ) -> pl.DataFrame:  # fmt: skip
     """Return the rows of :func:`grounding`.
 
     - ``pairs``: the rows of :func:`answer_pairs`.
-    - ``own``: the rows of :func:`originals`.
+    - ``unaltered``: the rows of :func:`originals`.
     - ``detections``: a row for each detection question; without a readable answer it is not ``correct``.
     - ``drops``: each model's drop on a fresh seed (:data:`DROPS`).
     - ``phantoms``: True if the benchmark is of phantoms; only these have the column ``true_removal``.
     """
-    asked = own.select(WHO).unique(maintain_order=True)
+    asked = unaltered.select(WHO).unique(maintain_order=True)
     table = asked.join(pl.concat([pairs.select(WHO), drops.select(WHO)]), on=list(WHO), how="semi",
                        maintain_order="left")  # fmt: skip
     cases = triples(pairs)
@@ -51,13 +51,13 @@ def grounding_rows(
         ("accuracy", published_measures.rate(sample, detections, pl.col("correct"))),
         ("net_grounding", (net.keys, net.macro)),
         ("right_and_grounded", (net.keys, net.right_and_grounded)),
-        ("true_removal", followed_keys.seen_removed(sample, own if phantoms else own.clear())),
+        ("true_removal", followed_keys.seen_removed(sample, unaltered if phantoms else unaltered.clear())),
         ("key_following", followed_keys.followed(sample, pairs, "partial")),
         ("mirror", followed_keys.followed(sample, pairs, "mirror")),
         ("mirror_side", followed_keys.side_followed(sample, pairs)),
-        ("flips_again", followed_keys.changed_on_repetition(sample, own)),
+        ("flips_again", followed_keys.changed_on_repetition(sample, unaltered)),
         ("cgr", published_measures.cgr(sample, pairs)),
-        ("uar", published_measures.uar(sample, own)),
+        ("uar", published_measures.uar(sample, unaltered)),
         ("is", published_measures.stability(sample, pairs)),
     ]  # fmt: skip
     for name, (keys, estimates) in parts:
@@ -69,7 +69,7 @@ def grounding_rows(
     )
     table = table.join(sizes, on=list(WHO), how="left", maintain_order="left")
     table = table.with_columns(pl.col("audited", "patients", "findings").fill_null(0))
-    for more in (_coverage(own, cases), published_measures.cgr_answers(pairs), drops):
+    for more in (_coverage(unaltered, cases), published_measures.cgr_answers(pairs), drops):
         table = table.join(more, on=list(WHO), how="left", maintain_order="left")
     rows = table.to_dicts()
     classes = [published_class(row["cgr"], row["cgr_answers"], row["uar"], row["is"]) for row in rows]

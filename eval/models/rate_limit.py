@@ -73,7 +73,7 @@ class OutagePolicy:
     - ``failures``: after so many failures in a row, the endpoint counts as down.
     - ``pause_s``, ``pause_limit_s``: the first and the longest pause between attempts; pauses double.
     - ``give_up_s``: after so many seconds, the endpoint is given up.
-    - ``unknown_give_up_s``: the same for an endpoint that has never answered; its address is probably wrong.
+    - ``unknown_give_up_s``: in place of ``give_up_s`` if the endpoint has never answered (probably a wrong address).
     """
 
     failures: int = 5

@@ -204,13 +204,13 @@ def _from_record(record: Record) -> Model:
 
 
 def choose(
-    names: str | Sequence[str], models: Mapping[str, Model], other: Callable[[str], Model | None] | None = None
+    names: str | Sequence[str], models: Mapping[str, Model], find: Callable[[str], Model | None] | None = None
 ) -> list[Model]:
     """Return the models named in ``"A,B"``, or in a list of names, without duplicates.
 
     - A group's name means its models.
     - ``"all"`` means every model that is neither a baseline nor in a group.
-    - ``other`` is called with a name that is not registered; it returns a model or None.
+    - ``find`` is called with a name that is not registered; it returns a model or None.
 
     >>> [model.name for model in choose("baseline/chance,baseline/oracle", load())]
     ['baseline/chance', 'baseline/oracle']
@@ -223,7 +223,7 @@ def choose(
             chosen[name] = models[name]
         elif group := {one.name: one for one in models.values() if one.group == name and name}:
             chosen |= group
-        elif name and other is not None and (found := other(name)) is not None:
+        elif name and find is not None and (found := find(name)) is not None:
             chosen[name] = found
         elif name:
             if ".py" in name:
@@ -282,17 +282,17 @@ def _value(text: str) -> Any:
         return text
 
 
-def overridden(model: Model, given: Mapping[str, Any]) -> Model:
-    """Return the model with its decoding settings changed by ``given`` (made by :func:`overrides`).
+def overridden(model: Model, settings: Mapping[str, Any]) -> Model:
+    """Return the model with its decoding settings changed by ``settings`` (made by :func:`overrides`).
 
     Baselines are returned unchanged.
     """
     # ``max_tokens`` changes the limit on tokens under whatever name the model's settings have for it.
-    if not given or model.domain == "baseline":
+    if not settings or model.domain == "baseline":
         return model
     limits = [name for name in _LENGTHS if name in model.decoding]
-    given = {(limits[0] if name == "max_tokens" and limits else name): value for name, value in given.items()}
-    return replace(model, decoding=_merged(model.decoding, given))
+    settings = {(limits[0] if name == "max_tokens" and limits else name): value for name, value in settings.items()}
+    return replace(model, decoding=_merged(model.decoding, settings))
 
 
 def in_frame(model: Model, frame: str | None) -> Model:

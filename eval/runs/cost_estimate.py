@@ -160,19 +160,19 @@ def text_tokens(messages: Sequence[Message]) -> int:
     return math.ceil(words / TOKEN_CHARACTERS) + MESSAGE_TOKENS * len(messages)
 
 
-def estimate(load: Work, model: Model, price: Price | None, reply_tokens: int | None, cached: bool) -> Estimate:
+def estimate(planned: Work, model: Model, price: Price | None, reply_tokens: int | None, cached: bool) -> Estimate:
     """Return the estimate for one model.
 
     ``reply_tokens``, if given, replaces the registry's value. ``cached`` assumes a prefix cache.
     """
     if model.litellm.startswith(BASELINE):
-        return Estimate(model.name, load.protocol, 0, 0, 0, 0, 0.0, 0, 0)
+        return Estimate(model.name, planned.protocol, 0, 0, 0, 0, 0.0, 0, 0)
     tokens = cache(lambda size: image_tokens(model.image_tokens, size))
-    known = model.image_tokens is not None or not load.images
+    known = model.image_tokens is not None or not planned.images
     reply = model.decoding.get("max_tokens")
     room = (model.context_tokens or math.inf) - (reply if isinstance(reply, int) else 0)
     given = pictured = saved = before = too_long = too_many = 0
-    for request in load.requests:
+    for request in planned.requests:
         shown = sum(map(tokens, request.sizes)) if known else 0
         if not request.first:
             saved += before
@@ -181,24 +181,24 @@ def estimate(load: Work, model: Model, price: Price | None, reply_tokens: int | 
         too_long += before > room
         too_many += len(request.sizes) > (model.max_images or math.inf)
     each = reply_tokens or model.reply_tokens
-    said = None if each is None else each * load.calls
-    kept = saved * load.times if cached else 0
+    said = None if each is None else each * planned.calls
+    kept = saved * planned.times if cached else 0
     free = price is not None and price.input_per_million_usd == price.output_per_million_usd == 0
     cost = 0.0 if free else None
     lacks = {"price": price is None, "image_tokens": not known, "reply_tokens": said is None}
     lacking = tuple(name for name, lack in lacks.items() if lack)
     if price is not None and said is not None and not lacking:
-        cost = price.cost_usd(given * load.times, said, kept)
+        cost = price.cost_usd(given * planned.times, said, kept)
     return Estimate(
         model.name,
-        load.protocol,
-        given * load.times if known else None,
-        pictured * load.times if known else None,
+        planned.protocol,
+        given * planned.times if known else None,
+        pictured * planned.times if known else None,
         kept if known else None,
         said,
         cost,
-        too_long * load.times,
-        too_many * load.times,
+        too_long * planned.times,
+        too_many * planned.times,
         lacking,
     )
 

@@ -189,10 +189,7 @@ def _domains(runs: Iterable[Run], models_file: Path | None) -> dict[str, str]:
 
 
 def _common(benchmark: Benchmark, runs: Sequence[Run], on: Path | None) -> tuple[Path | None, set[str] | None]:
-    """Return the run whose items alone are graded, and the ids of these items.
-
-    Return (None, None) if all runs are graded on their own items.
-    """
+    """Return the run that limits the graded items, and the ids of these items; (None, None) without a limit."""
     studies = [run for run in runs if run.about.get("cases") is not None]
     if on is not None:
         named = Run(on, read_run.read_about(on), (), decision=read_run.read_decision(on))

@@ -183,7 +183,7 @@ class Scores:
     - ``keys``: the groups.
     - ``whole``: the sums of the weights.
     - ``accuracy``, ``corrected``: the accuracy, and the accuracy corrected for chance.
-    - ``answered``, ``answered_corrected``: both for the items with a readable answer only.
+    - ``answered``, ``answered_corrected``: the two accuracies on items with a readable answer only.
     - ``guessed_corrected``: the corrected accuracy if an item without a readable answer counts as guessed.
     - ``facts``: the table that :func:`scores` describes.
     """
@@ -213,7 +213,8 @@ def scores(study: ScoredSample, rows: pl.DataFrame, by: Sequence[str]) -> Scores
     - ``items``, ``patients``: numbers of items and patients.
     - ``answered``: the share of items with a readable answer.
     - ``chance``: the accuracy of a random guess.
-    - ``prior``, ``prior_corrected``: the accuracy of the most frequent answer, and the same corrected for chance.
+    - ``prior``: the accuracy of a guesser who gives the most frequent answer.
+    - ``prior_corrected``: ``prior``, corrected for chance.
     """
     to = [*WHO, *by]
     rows = rows.select(list(dict.fromkeys([*to, *SCORED])))
