@@ -31,12 +31,12 @@ def shown(entry: Entry) -> list[str]:
 
 
 def question_pictures(entry: Entry) -> list[Picture]:
-    """Return the pictures that an item shows when it is asked alone, without those of its options."""
+    """Return the pictures that an item shows when it is asked alone, without its options' pictures."""
     return [picture for picture in entry.item.alone_images if picture.role != "option"]
 
 
 def of_card(entry: Entry) -> list[str]:
-    """Return the pictures on an item's card: those of its options (at most four) or the question's last picture."""
+    """Return the pictures on an item's card: up to four of its options' pictures, or the question's last one."""
     options = [option.image for option in entry.item.options if option.image is not None]
     return options[:4] or [picture.image for picture in question_pictures(entry)[-1:]]
 

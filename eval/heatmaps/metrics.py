@@ -269,7 +269,7 @@ def _doubled_wins(inside: Floats, outside: Floats) -> int:
 
 @same_everywhere()
 def contrast_to_noise(values: Floats, mask: Mask, covered: Places | None = None) -> float | None:
-    """Return the contrast-to-noise ratio of a map, as in BioViL; it is the same for a dark and a bright inside.
+    """Return the contrast-to-noise ratio of a map, as in BioViL, whichever side of the mask's border is brighter.
 
     It is ``|mean inside - mean outside| / sqrt(variance inside + variance outside)``. It is ``None`` for a map with one
     value inside and another outside, and for a mask of all pixels or of none. ``covered`` has the flat indices of the

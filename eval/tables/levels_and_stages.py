@@ -131,7 +131,7 @@ def _by_level(keys: pl.DataFrame, estimates: Estimates) -> tuple[pl.DataFrame, E
 
 
 def drops(study: ScoredSample, numbers: LevelNumbers | None = None) -> pl.DataFrame:
-    """Return a row for each pair of levels: the headline score of the earlier level minus that of the later level.
+    """Return a row for each pair of levels: how much lower the headline score of the later level is.
 
     Columns: ``model, protocol, upper`` (the earlier level), ``lower`` (the later level), ``drop, unfinished``.
     """

@@ -224,7 +224,7 @@ def compare_models(study: ScoredSample) -> Comparison:
 def tests(matrix: ScoreMatrix, domains: Mapping[str, str], margin: float) -> pl.DataFrame:
     """Test every pair of models, and medical against general models, on every score; return uncorrected p-values.
 
-    ``margin`` is a fraction: models whose scores differ by less are called alike.
+    ``margin`` is a fraction: models are called alike if their scores differ by less.
     """
     count = len(matrix.models)
     rows: list[tuple[Any, ...]] = []

@@ -166,7 +166,7 @@ class EditSets:
         return np.flatnonzero(self.overlaps <= self.sampler.limits.iou[1])
 
     def single(self, numbers: Numbers) -> Numbers:
-        """Return those of the indices ``numbers`` whose set of edits has only one edit."""
+        """Return the indices of sets of only one edit, among the indices ``numbers``."""
         return np.array([number for number in numbers if len(self.sets[number]) == 1], np.intp)
 
     def able(self, spacing: float) -> Numbers:

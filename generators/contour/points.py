@@ -86,7 +86,7 @@ def draw_points(
     """Return the points that mark errors (true points) and other points; None if no other point fits.
 
     - ``true``: the indices of the suboptimal mask's edits.
-    - ``alike``: the same, and the edits that could have been made instead.
+    - ``alike``: these indices, and the edits that could have been made instead.
     - ``rules``: the recipe's settings for points.
     - ``side``: the whole picture's longer side in pixels.
     """

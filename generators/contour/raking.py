@@ -19,8 +19,8 @@ def rake(
 
     - ``levels``: each row's categories (numbers from 0) in K columns, ``(N, K)``. It is ``(N, M, K)`` if a row stands
       for M members that are drawn equally often.
-    - ``shares``: for each column the wanted share of every category. If not all can be met, those of the last columns
-      are met best.
+    - ``shares``: for each column the wanted share of every category. If not all can be met, the last columns are met
+      best.
     - ``tilt``: further numbers ``(N, L)`` of each row; each gets a weighted mean near 0.
     """
     members = levels[:, None] if levels.ndim == 2 else levels

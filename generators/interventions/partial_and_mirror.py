@@ -49,7 +49,7 @@ class PartialTarget(NamedTuple):
 
 
 def partial_target(lesion: Mask, lungs: Lungs, asked: Asked) -> PartialTarget | None:
-    """Return the part of the lesion whose removal changes the most keys; None if no part changes any key clearly.
+    """Return the part of the lesion that changes the most keys if it is removed; None if no part changes a key clearly.
 
     If the lesion lies in both lungs, a part is everything in one lung. Otherwise a part is one component.
     """

@@ -38,8 +38,9 @@ class Quotas:
 class PerceptionRecipe:
     """Settings of detection, contour and attribute items.
 
-    - ``stable_only``: True to leave out items whose key slightly different masks would change.
-    - ``negative_kinds``: which cases can be lesion-free: ``normal`` radiographs, or those with ``other`` findings.
+    - ``stable_only``: True to leave out an item if slightly different masks would change its key.
+    - ``negative_kinds``: which cases can be lesion-free: ``normal`` radiographs, or radiographs with ``other``
+      findings.
     - ``exclude_relatives``: True if no lesion-free case may show a parent, child or look-alike of the finding.
     - ``pa_only``: the findings that are asked about on PA views only.
     - ``depths``: the depths of edits, as fractions of the longer side; all edits of a case have one of them. Small,

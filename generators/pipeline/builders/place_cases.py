@@ -60,7 +60,7 @@ def kinds_of_present(present: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str
 def with_place_kinds(survey: Survey, of_present: Mapping[str, set[str]]) -> Survey:
     """Return the survey without the kinds of place question that no case with the finding is asked.
 
-    ``of_present`` has the kinds that such cases are asked, keyed by finding.
+    ``of_present`` has the kinds that cases with the finding are asked, keyed by finding.
     """
     if survey.places is None or survey.present:
         return survey
