@@ -22,6 +22,7 @@ from weakref import WeakKeyDictionary
 from chexqa.contract import reply_limits
 from chexqa.eval.models import registry
 from chexqa.eval.models.failures import SendError, kind_of, no_connection, of_status, one_line
+from chexqa.eval.models.rate_limit import Failure
 from chexqa.eval.models.registry import Model
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ MAX_REPLY_BYTES = 2**24
 # Servers write the log-probability of an impossible token as minus infinity or as -9999.
 LEAST_LOGPROB = -9999.0
 PNG = "data:image/png;base64,"
+# A comment line of a stream. Gateways send such lines, and blank ones, while a model works, also before a plain reply.
+_COMMENT = re.compile(rb"\s*:[^\n]*\n")
 # Base64 never begins with @, and quotes in a text are escaped, so only references match.
 _REFERENCE = re.compile(rb'(?<="url":"%s)@([^"\\]+)(?=")' % PNG.encode())
 
@@ -126,22 +129,33 @@ async def _post(address: str, key: str, body: list[bytes]) -> tuple[Any, bool]:
         raise SendError(f"the connection to {address} was interrupted ({type(error).__name__})", "connection") from None
     if response.status != 200:
         raise of_status(response.status, response.headers, data)
+    begin = 0
+    while comment := _COMMENT.match(data, begin):
+        begin = comment.end()
+    data = data[begin:]
     try:
-        return json.loads(data), response.headers.get(FALLBACKS, "0").strip() not in ("", "0")
+        # Not strict: some servers write line breaks in a text as they are.
+        return json.loads(data, strict=False), response.headers.get(FALLBACKS, "0").strip() not in ("", "0")
     except (ValueError, RecursionError):
-        raise SendError(f"malformed reply: {_not_json(data)}", "malformed") from None
+        raise _malformed(data) from None
 
 
-def _not_json(data: bytes) -> str:
-    """Return what a body is that is not JSON, in a few words."""
+def _malformed(data: bytes) -> SendError:
+    """Return the failure for a body that is not JSON.
+
+    A page comes from a proxy, so the endpoint counts as down. A server that streams would stream again, so that another
+    attempt would only cost again.
+    """
     start = data[:200].lstrip().lower()
+    kind: Failure | None = "malformed"
+    what = f"not JSON but '{one_line(data)}'"
     if not start:
-        return "an empty body"
-    if start.startswith((b"<!doctype html", b"<html")):
-        return f"not JSON but an HTML page, perhaps from a proxy or a login: '{one_line(data)}'"
-    if start.startswith(b"data:"):
-        return f"not JSON but a stream, which was not asked for: '{one_line(data)}'"
-    return f"not JSON but '{one_line(data)}'"
+        what = "an empty body"
+    elif start.startswith((b"<!doctype html", b"<html")):
+        what, kind = f"not JSON but an HTML page, perhaps from a proxy or a login: '{one_line(data)}'", "connection"
+    elif start.startswith(b"data:"):
+        what, kind = f"not JSON but a stream, which was not asked for: '{one_line(data)}'", None
+    return SendError(f"malformed reply: {what}", kind)
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:

@@ -141,6 +141,12 @@ READ = {
                          ("reply", "?Answer: 1", None)),
     "no finish reason": (Reply(body=b'{"choices": [{"message": {"content": "Answer: 1"}}]}'),
                          ("reply", "Answer: 1", None)),
+    "signs of life before it": (
+        Reply(body=b': WAIT\n\n\n: WAIT\n\n{"choices": [{"message": {"content": "Answer: 1"}}]}'),
+        ("reply", "Answer: 1", None),
+    ),
+    "bare line breaks": (Reply(body=b'{"choices": [{"message": {"content": "I see.\nAnswer: 1"}}]}'),
+                         ("reply", "I see.\nAnswer: 1", None)),
     "refusal": (Reply(None, extra={"refusal": "No."}), ("refused", "No.", "stop")),
     "refusal beside an answer": (Reply("Answer: 1", extra={"refusal": "No."}), ("reply", "Answer: 1", "stop")),
     "a finish reason without end": (Reply("Answer: 1", finish_reason="x" * 500),
@@ -193,6 +199,14 @@ def test_a_failure_says_what_happened(bench: Benchmark, serve: Serve, case: str)
     reply = ask(bench, served(server))
     assert reply.outcome == "error"
     assert (reply.error or "").startswith(expected.replace("URL", server.url))
+
+
+@pytest.mark.parametrize(("body", "requests"), [(b"<html>Log in", 3), (b": x\n\ndata: {}\n\n", 1), (b"{", 3)])
+def test_a_page_is_asked_for_again_and_a_stream_is_not(bench: Benchmark, serve: Serve, body: bytes, requests: int) -> None:
+    server = serve(lambda request: Reply(body=body))
+    asker = Client(bench, RetryPolicy(attempts=3, backoff_s=0))
+    assert ask(bench, served(server), asker=asker).outcome == "error"
+    assert len(server.requests) == requests
 
 
 USAGES = [None, {}, 5, {"prompt_tokens": "many"}, {"prompt_tokens": None}, {"prompt_tokens": 1.5},
