@@ -45,7 +45,9 @@ KEY_WORDS = (
     "bearer token",
 )  # fmt: skip
 REJECTED = (400, 403, 413, 422)
-SAME_FOR_ALL = (401, 404)
+# Words of providers for an account or a budget that is used up, which waiting does not mend.
+SPENT_WORDS = ("insufficient_quota", "budget_exceeded", "budget has been exceeded", "credit balance is too low")
+SAME_FOR_ALL = (401, 402, 404)
 
 Outcome = Literal["refused", "overflow", "error"]
 
@@ -73,8 +75,10 @@ class SendError(Exception):
         fatal: bool = False,
     ) -> None:
         super().__init__(text)
-        self.text, self.kind, self.status, self.headers, self.body = text, kind, status, headers or {}, body
-        self.outcome, self.fatal = outcome, fatal or status in SAME_FOR_ALL
+        self.text, self.status, self.headers, self.body = text, status, headers or {}, body
+        is_spent = status in (400, 403, 429) and any(words in body.lower() for words in SPENT_WORDS)
+        self.kind = None if is_spent else kind
+        self.outcome, self.fatal = outcome, fatal or is_spent or status in SAME_FOR_ALL
 
 
 class Verdict(NamedTuple):

@@ -209,6 +209,24 @@ def test_a_page_is_asked_for_again_and_a_stream_is_not(bench: Benchmark, serve: 
     assert len(server.requests) == requests
 
 
+SPENT = {
+    "OpenAI": (429, b'{"error": {"message": "You exceeded your current quota.", "code": "insufficient_quota"}}'),
+    "OpenRouter": (402, b'{"error": {"message": "Insufficient credits", "code": 402}}'),
+    "Anthropic": (400, b'{"error": {"message": "Your credit balance is too low to access the API."}}'),
+    "LiteLLM": (400, b'{"error": {"message": "Budget has been exceeded! Max budget: 1", "type": "budget_exceeded"}}'),
+}
+
+
+@pytest.mark.parametrize("provider", SPENT)
+def test_an_account_that_is_used_up_is_asked_once_and_stops_the_model(
+    bench: Benchmark, serve: Serve, provider: str
+) -> None:
+    status, body = SPENT[provider]
+    server = serve(lambda request: Reply(status=status, body=body))
+    reply = ask(bench, served(server), asker=Client(bench, RetryPolicy(attempts=3, backoff_s=0)))
+    assert (reply.outcome, reply.fatal, len(server.requests)) == ("error", True, 1)
+
+
 USAGES = [None, {}, 5, {"prompt_tokens": "many"}, {"prompt_tokens": None}, {"prompt_tokens": 1.5},
           {"prompt_tokens": -5, "completion_tokens": 1}]  # fmt: skip
 
