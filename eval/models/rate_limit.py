@@ -224,12 +224,14 @@ class RateLimiter:
     def _is_down(self, now: float) -> None:
         """Begin the next pause, or give the endpoint up."""
         since = self._down_since = now if self._down_since is None else self._down_since
-        left = (self._patience.give_up_s if self._known else self._patience.unknown_give_up_s) - (now - since)
+        patience = self._patience
+        longest = patience.give_up_s if self._known else min(patience.give_up_s, patience.unknown_give_up_s)
+        left = longest - (now - since)
         if left <= 0:
             self.given_up = not self.closed
             self.close(f"the model was given up because its endpoint failed for {now - since:,.0f} s")
             return
-        seconds = min(self._patience.pause_s * 2**self._pauses, self._patience.pause_limit_s, left)
+        seconds = min(patience.pause_s * 2**self._pauses, patience.pause_limit_s, left)
         self._pauses += 1
         self._paused_at = now
         self._shut(now, seconds, "endpoint down")

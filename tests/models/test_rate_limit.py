@@ -7,6 +7,7 @@ import itertools
 import time
 from collections.abc import Coroutine
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -149,6 +150,16 @@ def test_an_answer_or_a_429_between_failures_shows_that_the_endpoint_is_up() -> 
             await fail(limiter, "429")
             await fail(limiter, "malformed")
         assert limiter.pause is None
+
+    play(work())
+
+
+def test_an_endpoint_that_never_answered_is_given_up_no_later_than_one_that_did() -> None:
+    async def work() -> None:
+        limiter = RateLimiter(1, replace(QUICK, give_up_s=0.0, unknown_give_up_s=30.0))
+        for _ in range(3):
+            await fail(limiter, "connection")
+        assert limiter.given_up
 
     play(work())
 
