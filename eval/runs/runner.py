@@ -211,7 +211,7 @@ async def _ask_all(jobs: list[ConversationWorker], order: RunConfig, client: Cli
 
     Raise ``InputError``, before anything is asked, if a model is a Python object that cannot be loaded.
     """
-    # Ctrl-C (or SIGTERM) stops after the turns in flight; a second one stops immediately.
+    # Ctrl-C, SIGTERM or a lost terminal (SIGHUP) stops after the turns in flight; a second Ctrl-C stops immediately.
     try:
         await asyncio.gather(*(client.open(job.model, order.concurrency) for job in jobs if job.open))
         await _ask(jobs, order)
@@ -241,6 +241,10 @@ async def _ask(jobs: list[ConversationWorker], order: RunConfig) -> None:
     for name in (signal.SIGINT, signal.SIGTERM):
         with suppress(ValueError, RuntimeError):  # only the main thread may handle signals
             loop.add_signal_handler(name, interrupt)
+    # A shell and its terminal may both send SIGHUP, so a second one does not count; nohup has it ignored.
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        with suppress(ValueError, RuntimeError):
+            loop.add_signal_handler(signal.SIGHUP, stop, INTERRUPTED)
     if order.budget.minutes is not None:
         why = f"the time limit of --max-minutes {order.budget.minutes:g} is reached"
         loop.call_later(60 * order.budget.minutes, stop, why)

@@ -383,12 +383,13 @@ def test_a_full_disk_stops_the_run_and_keeps_whole_lines(tmp_path: Path, monkeyp
 # Stopping and going on
 
 
-def test_ctrl_c_lets_the_turns_in_flight_finish_and_the_same_command_goes_on(
-    bench: Benchmark, tmp_path: Path, cli: Cli
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_ctrl_c_or_a_lost_terminal_lets_the_turns_in_flight_finish_and_the_same_command_goes_on(
+    bench: Benchmark, tmp_path: Path, cli: Cli, number: int
 ) -> None:
     def behave(request: Request) -> Reply:
         if request.number == 5:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
         return Reply("Answer: 1", delay_s=0.1)
 
     with FakeServer(bench, "end_to_end", behave) as server:
