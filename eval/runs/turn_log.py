@@ -27,6 +27,8 @@ from chexqa.files.opening import check_folder, open_own
 
 # Lock of a run folder, held only while a process joins the run or begins a log.
 LOCK = "run.lock"
+# Bytes that the disk must have room for when a log is opened: the turns of a few replies.
+ROOM = 2**13
 _TRIES, _TRY_S, _LOCK_BYTES = 10, 0.02, 1000
 
 
@@ -153,7 +155,10 @@ class Log:
     """
 
     def __init__(self, path: Path) -> None:
-        """Open the log at ``path`` and repair its end; the caller holds its lock (:func:`opened`)."""
+        """Open the log at ``path`` and repair its end; the caller holds its lock (:func:`opened`).
+
+        Raise ``UnfinishedError`` if the disk has no room for more turns, before replies are paid for.
+        """
         self.path = path
         self.read = read_log(path) if path.exists() else read_run.Log([], 0, None)
         self.turns: list[Turn] = self.read.turns
@@ -166,6 +171,8 @@ class Log:
             if whole and os.read(self._file, 1) != b"\n":
                 os.write(self._file, b"\n")
                 whole += 1
+            append(self._file, b" " * ROOM, whole)  # if the process ends here, this is a line without an end
+            os.ftruncate(self._file, whole)
         except OSError as error:
             raise unwritable(path, error) from None
         self._whole = whole

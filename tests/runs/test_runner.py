@@ -374,6 +374,9 @@ def test_a_full_disk_stops_the_run_and_keeps_whole_lines(tmp_path: Path, monkeyp
             monkeypatch.setattr(os, "write", full)
             with pytest.raises(UnfinishedError, match="No space left on device"):
                 await opened.append(TURN)
+        # Before the next replies are paid for, the log says that they could not be kept.
+        with pytest.raises(UnfinishedError, match="No space left on device"), turn_log.opened(tmp_path, "m/x"):
+            pass
 
     asyncio.run(write())
     assert read_run.read_log(turn_log.log_path(tmp_path, "m/x")).turns == [TURN]
