@@ -202,7 +202,9 @@ def test_a_failure_says_what_happened(bench: Benchmark, serve: Serve, case: str)
 
 
 @pytest.mark.parametrize(("body", "requests"), [(b"<html>Log in", 3), (b": x\n\ndata: {}\n\n", 1), (b"{", 3)])
-def test_a_page_is_asked_for_again_and_a_stream_is_not(bench: Benchmark, serve: Serve, body: bytes, requests: int) -> None:
+def test_a_page_is_asked_for_again_and_a_stream_is_not(
+    bench: Benchmark, serve: Serve, body: bytes, requests: int
+) -> None:
     server = serve(lambda request: Reply(body=body))
     asker = Client(bench, RetryPolicy(attempts=3, backoff_s=0))
     assert ask(bench, served(server), asker=asker).outcome == "error"

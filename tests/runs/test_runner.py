@@ -388,8 +388,11 @@ def test_a_full_disk_stops_the_run_and_keeps_whole_lines(tmp_path: Path, monkeyp
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_ctrl_c_or_a_lost_terminal_lets_the_turns_in_flight_finish_and_the_same_command_goes_on(
-    bench: Benchmark, tmp_path: Path, cli: Cli, number: int
+    bench: Benchmark, tmp_path: Path, cli: Cli, number: int, request: pytest.FixtureRequest
 ) -> None:
+    usual = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests may run under nohup, which has it ignored
+    request.addfinalizer(lambda: signal.signal(signal.SIGHUP, usual))
+
     def behave(request: Request) -> Reply:
         if request.number == 5:
             os.kill(os.getpid(), number)
