@@ -96,12 +96,17 @@ class Client:
             baselines.check_name(model.litellm.removeprefix(registry.BASELINE))
             return
         litellm = load_litellm()
+        address = registry.endpoint(model)
         try:
-            litellm.get_llm_provider(model.litellm, api_base=registry.endpoint(model))
+            litellm.get_llm_provider(model.litellm, api_base=address)
         except litellm.BadRequestError:
+            remedy = (
+                f"write hosted_vllm/{model.litellm} if it is an OpenAI-compatible server"
+                if address
+                else "write provider/model, or give the address of an OpenAI-compatible server (--api-base)"
+            )
             raise InputError(
-                f"model '{model.name}': litellm cannot tell the provider of '{model.litellm}'; write provider/model, "
-                "or give the address of an OpenAI-compatible server (--api-base)."
+                f"model '{model.name}': litellm cannot tell the provider of '{model.litellm}'; {remedy}."
             ) from None
 
     async def open(self, model: Model, places: int) -> None:

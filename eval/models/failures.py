@@ -44,6 +44,8 @@ KEY_WORDS = (
     "api key", "api_key", "apikey", "no_db_connection", "no connected db", "authentication", "unauthorized",
     "bearer token",
 )  # fmt: skip
+# Words of vLLM for more pictures than it was told to take.
+IMAGES_WORDS = ("image(s) may be provided", "limit-mm-per-prompt")
 REJECTED = (400, 403, 413, 422)
 # Words of providers for an account or a budget that is used up, which waiting does not mend.
 SPENT_WORDS = ("insufficient_quota", "budget_exceeded", "budget has been exceeded", "credit balance is too low")
@@ -159,7 +161,23 @@ def advice(error: SendError, model: Model) -> str:
         return f" (no key was sent: set {model.key_variable} to the server's key)"
     if error.status in (404, 405) and "/v" not in urlsplit(address).path:
         return f" (requests went to {address}{registry.CHAT}; the address of a server usually ends in /v1)"
+    argument = _refused_argument(error)
+    if argument in model.decoding:
+        return f" (--set {argument}=VALUE changes this argument of the request, --set {argument}=null leaves it out)"
+    if error.status in REJECTED and any(words in error.body.lower() for words in IMAGES_WORDS):
+        return " (raise the server's limit, or send fewer pictures at once with --protocol independent)"
     return ""
+
+
+def _refused_argument(error: SendError) -> str | None:
+    """Return the argument of the request that a server names as the cause of its refusal; None if it names none."""
+    try:
+        said = json.loads(error.body)
+    except (ValueError, RecursionError):
+        return None
+    said = said.get("error", said) if isinstance(said, dict) else None
+    named = said.get("param") if isinstance(said, dict) and error.status in REJECTED else None
+    return named if isinstance(named, str) else None
 
 
 def of_local(error: CallError) -> SendError:

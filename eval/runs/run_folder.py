@@ -13,6 +13,7 @@ from pathlib import Path
 from chexqa.contract import read_run
 from chexqa.contract.benchmark import Benchmark, check_images
 from chexqa.contract.items import ORIGINAL, Item, asked_conditions
+from chexqa.contract.read_run import ERROR
 from chexqa.eval.design import subset
 from chexqa.eval.design.pair_decision import StoppingRule
 from chexqa.eval.models import adapters, registry
@@ -197,10 +198,23 @@ def _compare(folder: Path, present: Record, wanted: Record) -> None:
         ]
     changed = [f"{what} was {old} and is now {new}" for what, old, new in pairs if old != new]
     if changed:
-        raise InputError(
-            f"{folder}: contains a run with other settings: {'; '.join(changed)}. Runs are not mixed. Repeat the "
-            "command that made the earlier run, or name a new folder."
+        remedy = (
+            "Repeat the command that made the earlier run, or name a new folder."
+            if _has_replies(folder)
+            else "The earlier run has no answer yet, so its folder can be removed; or name a new folder."
         )
+        raise InputError(
+            f"{folder}: contains a run with other settings: {'; '.join(changed)}. Runs are not mixed. {remedy}"
+        )
+
+
+def _has_replies(folder: Path) -> bool:
+    """Return True if a run has replies, or requests that wait for a batch's results."""
+    turns = folder / read_run.TURNS
+    return any(turns.glob("*.waiting.json")) or any(
+        log.aside or any(turn.state != ERROR for turn in log.turns)
+        for log in map(read_run.read_log, sorted(turns.glob("*.jsonl")))
+    )
 
 
 def _conditions(present: Record, wanted: Record) -> Iterator[tuple[str, str, str]]:

@@ -16,6 +16,7 @@ from chexqa.contract import benchmark, read_run
 from chexqa.contract.benchmark import Benchmark
 from chexqa.eval.cli.params import select
 from chexqa.eval.models import client, failures, rate_limit, registry
+from chexqa.eval.models.failures import SendError, advice
 from chexqa.eval.models.rate_limit import OutagePolicy, RetryPolicy
 from chexqa.eval.runs import runner
 from chexqa.eval.runs.runner import RunConfig
@@ -61,6 +62,45 @@ def test_a_server_that_wants_a_key_is_left_alone_at_once_with_the_variable_to_se
         monkeypatch.setenv("CHEXQA_API_KEY", "sk-right")
         assert cli(*command)[0] == 0
     assert "sk-right" not in "".join(path.read_text() for path in (tmp_path / "run").rglob("*.json*"))
+
+
+ADVICE = {
+    '{"error": {"message": "max_tokens is too large: 8192.", "param": "max_tokens"}}': "--set max_tokens=VALUE changes",
+    '{"object": "error", "message": "no temperature", "param": "temperature"}': "--set temperature=null leaves it out",
+    '{"message": "At most 4 image(s) may be provided in one request."}': "--protocol independent",
+    '{"error": {"message": "no", "param": "top_p"}}': None,
+    '{"error": {"message": "no", "param": ["temperature"]}}': None,
+    "no": None,
+}
+
+
+def test_a_first_try_that_got_no_answer_may_be_removed(bench: Benchmark, tmp_path: Path, cli: Cli) -> None:
+    said = [Reply(status=400, body=b"no")]
+    with FakeServer(bench, "end_to_end", lambda request: said[-1]) as server:
+        command = ["eval", bench.folder, "--model-id", "m", "--api-base", server.url, "--limit", 1]
+        for name, how in (("first", "no answer yet, so its folder can be removed"), ("second", "Repeat the command")):
+            cli(*command, "-o", tmp_path / name)
+            code, _, err = cli(*command, "-o", tmp_path / name, "--max-tokens", 9)
+            assert code == 2
+            assert how in err
+            said.append(ANSWER)
+
+
+@pytest.mark.parametrize("body", ADVICE)
+def test_a_refused_argument_or_number_of_pictures_comes_with_the_option_that_mends_it(body: str) -> None:
+    said = advice(SendError("HTTP 400", None, 400, body=body), registry.adhoc("m", ADDRESS))
+    assert (ADVICE[body] or "") in said
+    assert bool(said) == (ADVICE[body] is not None)
+
+
+def test_a_models_file_without_a_providers_prefix_says_which_one_a_server_has(
+    bench: Benchmark, tmp_path: Path, cli: Cli
+) -> None:
+    file = tmp_path / "models.yaml"
+    file.write_text(f"models: [{{name: a, litellm: m, domain: general, access: open, api_base: '{ADDRESS}'}}]")
+    code, _, err = cli("eval", bench.folder, "--models", "a", "--models-file", file, "-o", tmp_path / "run")
+    assert code == 2
+    assert "write hosted_vllm/m if it is an OpenAI-compatible server" in err
 
 
 @pytest.mark.parametrize("option", ["--model-id", "--models"])
