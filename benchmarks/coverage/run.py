@@ -219,7 +219,7 @@ MEANS = (0.5, 1.5, 2.9, 4.6)
 
 
 def few_differ(draws: int) -> dict[str, list[str]]:
-    """Return a table as Markdown lines, keyed by its title: two models whose answers differ in few patients."""
+    """Return a table as Markdown lines, keyed by its title: two models with different answers in few patients."""
     heads = ["patients", "score", *(f"{mean} differ" for mean in MEANS)]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for patients in (30, 100, 300, 1000):

@@ -217,7 +217,7 @@ def resume(short: bool) -> None:
 
 
 def callables(short: bool) -> None:
-    """Time a run whose model is a Python callable that answers immediately; each conversation has one picture."""
+    """Time a run of a Python callable that answers immediately; each conversation has one picture."""
     turns = 200 if short else 1000
 
     def answer(messages: list[dict[str, object]]) -> str:

@@ -101,7 +101,7 @@ def sources(folder: Path, run: Run) -> None:
 
 
 def plain_masks(folder: Path) -> None:
-    """Make pictures of every readable format with masks in folders, and a table of the same pictures and masks."""
+    """Make pictures of every readable format with masks in folders, and a table of the pictures and masks."""
     for name in ("p1.png", "p2.jpg"):
         save(folder / "images" / name, RAMP)
     deep = folder / "images" / "p3.png"

@@ -81,7 +81,7 @@ def good(to: Handler) -> None:
 
 
 def huge(to: Handler) -> None:
-    """Send a reply whose text, name, reason or field has 17 to 70 MB, with or without a Content-Length."""
+    """Send a reply with a text, name, reason or field of 17 to 70 MB, with or without a Content-Length."""
     size = to.rng.choice((17, 40, 70)) * 2**20
     place = to.rng.randrange(5)
     text = to.rng.choice(("x", "1 ", "\n", "\u00e9", "Answer: 1\n", "<think>"))

@@ -1,8 +1,9 @@
 """Mutation test: the project's tests must notice small mistakes that are put into the code one at a time.
 
-The mistakes are in ``table.py``. A mistake that no test notices survives. ``make mutants`` or ``python
-benchmarks/mutants/run.py [--only WORD] [--workers N]`` takes about five minutes; the exit code is the number of
-survivors.
+    python benchmarks/mutants/run.py [--only WORD] [--workers N]
+
+The mistakes are in ``table.py``. A mistake that no test notices survives; the exit code is the number of survivors.
+``make mutants`` runs the script, which takes about five minutes.
 """
 
 from __future__ import annotations

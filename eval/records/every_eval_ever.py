@@ -319,5 +319,5 @@ def _epoch(started: str | None) -> str | None:
 
 
 def _uuid(text: str) -> uuid.UUID:
-    """Return a UUID of version 4 made from the text, so that the same export gives the same names again."""
+    """Return a UUID of version 4 made from the text; one text always gives one UUID."""
     return uuid.UUID(hex=sha256(text.encode())[:32], version=4)

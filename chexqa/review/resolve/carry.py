@@ -99,10 +99,9 @@ class _NewItems:
         return found
 
     def fresh(self, old: Benchmark, judged_rows: Set[str]) -> tuple[Item, ...]:
-        """Return the new items of reviewed cases.
+        """Return the new items of the cases with a row of ``old`` in ``judged_rows``.
 
-        A case is reviewed if a row of the benchmark ``old`` on this case is in ``judged_rows``. An item is new if
-        ``old`` does not have the same question with the same pictures and options.
+        An item is new if ``old`` does not have this question with these pictures and options.
         """
         reviewed = {item.case_id for item in old.items if item_row_id(item.item_id) in judged_rows}
         asked = {question_seen(item) for item in old.items if item.case_id in reviewed}

@@ -68,7 +68,7 @@ _SCALARS = 5
 
 
 def closeness(categories: int) -> Floats:
-    """Return the quadratic agreement weight of each two categories: 1 if they are equal, 0 for first and last."""
+    """Return the agreement weight ``(categories, categories)`` of two categories: 1 if equal, 0 for first and last."""
     places = np.arange(categories)
     return 1 - ((places[:, None] - places) / max(1, categories - 1)) ** 2
 

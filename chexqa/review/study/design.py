@@ -1,6 +1,6 @@
-"""Design of a reader study: training cases, repeated items, information for readers, and cases whose key a reader saw.
+"""Design of a reader study: training cases, repeated items, information for readers, and cases with known keys.
 
-Readers see keys in proposals, adjudications and reviews of masks, and are not asked about these cases.
+A reader who saw a case's key in a proposal, an adjudication or a review of masks is not asked about the case.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ def write_run(bench: Benchmark, batch: Batch, verdicts: Iterable[Verdict], out: 
 
 
 def _check_place(out: Path, bench: Benchmark, logs: Iterable[str]) -> None:
-    """Raise ``InputError`` if ``out`` exists and is not the run of the same readers on the same benchmark."""
+    """Raise ``InputError`` if ``out`` exists and is not the run of these readers on this benchmark."""
     if not out.exists():
         if not out.absolute().parent.is_dir():
             raise InputError(f"{out}: the folder {out.absolute().parent} does not exist; make it first.")
