@@ -443,6 +443,18 @@ def test_at_twice_the_size_the_question_is_reached_by_keys(made: Made, tab: Tab)
     assert page.evaluate("[scrollY, at]") == [0, first]
 
 
+def test_on_an_upright_screen_two_pictures_lie_one_above_the_other(made: Made, tab: Tab) -> None:
+    page = tab.open(made.page("anna-2"))
+    page.evaluate("show(DATA.rows.findIndex((one) => one.pictures.length === 2))")
+    page.wait_for_selector("body[data-shown]")
+    for width, height, across in ((1200, 1600, 1), (1366, 768, 2)):
+        tab.page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_function(
+            "(count) => new Set([...document.querySelectorAll('figure')].map((one) => one.offsetLeft)).size === count",
+            arg=across,
+        )
+
+
 def test_axe_finds_nothing_serious(made: Made, tab: Tab) -> None:
     for name in ("anna-2", "anna-1-blind-part-1"):
         assert serious(tab.open(made.page(name))) == []

@@ -296,14 +296,21 @@ function toggleLayer(kind) {
   drawAll();
   onPicture();
 }
+// Puts the pictures side by side, or one above the other where they are larger so, as on an upright screen.
+function arrange() {
+  const box = byId("plates"), count = plates.length, usual = count <= 3 ? count : Math.ceil(count / 2);
+  if (!count) return;
+  const side = (across) => Math.min(box.clientWidth / across, box.clientHeight / Math.ceil(count / across));
+  const across = side(1) > 1.1 * side(usual) ? 1 : usual;
+  box.style.gridTemplate = `repeat(${Math.ceil(count / across)}, minmax(0, 1fr)) / repeat(${across}, minmax(0, 1fr))`;
+}
 function showPictures(row) {
   view.layers = new Set(row.start);
   Object.assign(view, { zoom: 1, x: 0.5, y: 0.5 });
   const name = row.pictures.find((picture) => picture.source)?.source ?? null;
   if (name !== view.source) { view.range = null; view.source = name; }
   plates = row.pictures.map((picture) => new Plate(picture, row));
-  const count = plates.length, across = count <= 3 ? count : Math.ceil(count / 2);
-  byId("plates").style.gridTemplate = `repeat(${Math.ceil(count / across)}, minmax(0, 1fr)) / repeat(${across}, minmax(0, 1fr))`;
+  arrange();
   byId("plates").replaceChildren(...plates.map((plate) => plate.figure));
   for (const name of ["outline", "zones"]) if (byId(name)) byId(name).disabled = !row.layers.some((layer) => layer.kind === name);
   if (byId("places")) byId("places").disabled = !row.places?.length;
@@ -311,7 +318,7 @@ function showPictures(row) {
   placeAll();
   drawAll();
 }
-new ResizeObserver(placeAll).observe(byId("plates"));
+new ResizeObserver(() => { arrange(); placeAll(); }).observe(byId("plates"));
 byId("zoom-in").onclick = () => zoomTo(view.zoom * 1.25);
 byId("zoom-out").onclick = () => zoomTo(view.zoom / 1.25);
 byId("reset").onclick = resetView;
