@@ -19,7 +19,7 @@ from chexqa.files.text import json_shown, shown
 
 def say(text: str, err: bool = False, bold: bool = False) -> None:
     """Print one or several lines to standard output, or to standard error if ``err`` is True."""
-    click.secho(shown(text), err=err, bold=bold or None)
+    click.echo(click.style(shown(text), bold=True) if bold else shown(text), err=err)
 
 
 def say_json(text: str) -> None:

@@ -318,3 +318,11 @@ def test_a_usage_error_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     err = capsys.readouterr().err
     assert is_harmless(err)
     assert "Usage:" in err
+
+
+def test_a_notebook_which_shows_colours_gets_plain_lines_without_escapes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("click.utils.should_strip_ansi", lambda *stream: False)
+    speech.say("a line", err=True)
+    assert capsys.readouterr().err == "a line\n"
