@@ -204,6 +204,22 @@ def test_the_first_screen_says_who_was_asked_and_who_is_best(page: Any, report: 
     page.locator("#terms dd", has_text="the model's earlier answers stay").wait_for()
 
 
+def test_models_with_equal_scores_have_the_same_rank(page: Any) -> None:
+    """The score of one model stands in for the other's, and is put back."""
+    ranks = page.evaluate("""() => {
+      const of = (model) => report.rows("levels").find((row) => row.model === model && row.protocol === "end_to_end" &&
+        row.level === "mean of levels");
+      const own = of("fair").corrected;
+      of("fair").corrected = of("good").corrected - 1e-12;
+      leaderboard.show();
+      const ranks = [...document.querySelectorAll("#leaders tr.model .rank")].map((cell) => cell.innerText);
+      of("fair").corrected = own;
+      leaderboard.show();
+      return ranks;
+    }""")
+    assert sorted(ranks) == ["1", "1", "3"]
+
+
 def test_the_most_frequent_answer_stands_among_the_models_with_how_far_each_is_beyond_it(
     page: Any, report: Path
 ) -> None:

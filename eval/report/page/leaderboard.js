@@ -136,8 +136,9 @@ const leaderboard = (() => {
       const value = (model) => (model === USUAL && !["model", "domain"].includes(name) ? shown.find((column) => column.name === name)?.usual : name === "model" ? model : name === "domain" ? about(model).domain ?? "" : name === "cost" ? costs.get(model) : shown.find((column) => column.name === name)?.of(model)?.value);
       return tables.compare(value(one), value(other), way);
     }
-    const rank = new Map();
-    models.filter((model) => about(model).role === "model" && ranking?.of(model)?.value != null).forEach((model, place) => rank.set(model, place + 1));
+    // Models with equal scores have the same rank; sums in another order differ in their last digits.
+    const value = (model) => ranking.of(model).value, scored = models.filter((model) => about(model).role === "model" && ranking?.of(model)?.value != null);
+    const rank = new Map(scored.map((model) => [model, 1 + scored.filter((other) => value(other) > value(model) + 1e-9).length]));
     const heads = [["rank", "#", "rank by the mean of levels under the chosen switches; baselines and readers have none"], ["model", "model", data.terms.model],
       ...(sorts ? [["domain", "domain", "medical: trained for medicine; general: not trained for medicine; baseline: a rule that needs no model; reader: a person"]] : []),
       ...shown.map((column) => [column.name, column.label, column.meaning]),
