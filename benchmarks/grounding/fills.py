@@ -9,8 +9,8 @@
 
 Each radiograph is filled twice: over the lesion (target), and elsewhere in the lung (irrelevant). Classifiers see
 statistics of pixels, but neither position nor shape. The script prints the share of patches that each classifier gets
-right (50 % by chance, at most 60 % wanted), with 95 % intervals over radiographs. A forest then judges whole pictures,
-and the script also prints the p-value.
+right (50 % by chance, at most 60 % wanted), with 95 % intervals over radiographs. A random forest then judges whole
+pictures; the script prints its share of right answers, and p (against guessing).
 """
 
 from __future__ import annotations

@@ -67,8 +67,8 @@ def figures(found: np.ndarray, threshold: float) -> list[np.ndarray]:
 
     1. the median of the fitted thresholds, divided by the true threshold, minus 1;
     2. the share of intervals that contain the true threshold;
-    3. the share of runs that place the threshold correctly: below, within or above the tested depths;
-    4. the share of runs with an interval entirely in a wrong one of these ranges.
+    3. the share of runs that say correctly whether the threshold is below, within or above the tested depths;
+    4. the share of runs whose interval contradicts this completely.
 
     ``found`` ``(runs, 3, 3)`` has the result of :func:`run` for each run.
     """

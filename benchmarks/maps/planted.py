@@ -39,7 +39,7 @@ SMALLEST, CELLS = 0.1, 128
 
 
 def chance(skill: float, rank: int, lesions: int) -> float:
-    """Return the probability of pointing at a lesion with the rank ``rank`` by size, from 0 (smallest).
+    """Return the probability that a map of the given skill points at a lesion; ``rank`` 0 is the smallest lesion.
 
     ``lesions`` is the number of lesions of the finding.
     """

@@ -1,7 +1,7 @@
 """Evidence: the measurements from which the right answer to a question follows; one class for each kind of question.
 
 Lengths are in pixels of the working image. Areas are numbers of these pixels, or shares from 0 to 1.
-:meth:`Evidence.read` raises an error for the evidence of a benchmark of another program in another form.
+:meth:`Evidence.read` raises an error for evidence in another form, which a benchmark of another program may have.
 """
 
 from __future__ import annotations

@@ -82,8 +82,8 @@ def compare(
     if second is None:
         if names is None or fresh:
             raise InputError(
-                f"compare {first}: give a second run (RUN_B), or the two models of this run to be compared "
-                "(--models A,B, without --fresh)."
+                f"compare {first}: give a second run (RUN_B), or compare two models of this run with "
+                "--models A,B (without --fresh)."
             )
         second = first
     if fresh:

@@ -377,7 +377,7 @@ def _row(model: str, target: Target, about_lesion: Lesion, state: str, values: m
 
 
 def predictions(rows: pl.DataFrame) -> list[Record]:
-    """Return the cells of the grid that maps and readers' marks choose, as answers in records for ``chexqa grade``.
+    """Return answers for ``chexqa grade``: the cell of the grid that each map, or each reader's mark, chooses.
 
     A map chooses the cell of its maximum; a missing map gives no answer.
     """

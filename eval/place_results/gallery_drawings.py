@@ -30,7 +30,7 @@ def drawings(graded: Graded, rows: Sequence[Row]) -> Callable[[Item], dict[str, 
     """Return a function that gives an item's drawing as ``{"drawn": {"size": [width, height], "strokes": […]}}``.
 
     For an item that does not ask for a place, the function returns an empty dictionary. ``rows`` has the models and
-    readers of the gallery; the first gets the first letter, and so on.
+    readers of the gallery. In a drawing, they are marked with letters: A is the first of them.
     """
     answers, cases = graded.benchmark.key("the report's gallery")
     said = _places(graded)

@@ -1,8 +1,8 @@
-"""Reader of the confidence that a reply states, as a number from 0 to 1, and of the rest of the reply.
+"""Reader of the confidence that a reply states; returns it as a number from 0 to 1, and the rest of the reply.
 
 A whole number without a unit is a percentage: ``Confidence: 1`` is one percent. A decimal number up to 1 without a
-unit, such as ``Confidence: 0.9``, may mean 90 percent or 0.9 percent, so its state is ``no unit``. The last statement
-outside reasoning counts.
+unit, such as ``Confidence: 0.9``, may mean 90 percent or 0.9 percent, so the reply's state is ``no unit``. The last
+statement outside reasoning counts.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ class Estimates:
     def combine(self, matrix: sparse.csr_matrix | Floats) -> Estimates:
         """Return C weighted sums of these scores, with the weights ``matrix (C, M)``; a score with weight 0 is ignored.
 
-        A sum of shares with positive weights has Wilson's interval; any other sum has the t interval of a difference.
+        If all scores are shares and all weights are positive, the interval is Wilson's; otherwise it is a t interval.
         """
         weights = sparse.csr_matrix(matrix)
         weights.eliminate_zeros()

@@ -39,8 +39,8 @@ class AttributeRules:
 
     Areas are divided by the square of the picture's longer side, and distances by this side.
 
-    - ``involved_share``: the share of a region that one component must cover for the region to count as involved; with
-      the rule ``union``, the whole lesion.
+    - ``involved_share``: the share of a region that must be covered for the region to count as involved: by one
+      component of the lesion or, with the rule ``union``, by the whole lesion.
     - ``clear_distance``: the least distance of a clearly free region from the lesion (rule ``union``).
     - ``lung_share``: the share of a lung that must be covered to count for severity and comparison.
     - ``severity_cuts``: covered shares of a lung that separate the grades of severity.
@@ -161,7 +161,7 @@ def measure(lesion: Mask, lungs: Lungs, rules: AttributeRules) -> Measures:
 
 
 def least_pixels(shape: tuple[int, ...], rules: AttributeRules) -> float:
-    """Return the number of pixels that a lesion part must have to count in a picture of ``shape``."""
+    """Return the least number of pixels with which a part of a lesion counts, in a picture of ``shape``."""
     return float(rules.min_component * max(shape) ** 2)
 
 

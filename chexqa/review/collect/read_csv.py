@@ -65,7 +65,7 @@ def _parse(path: Path, text: str, delimiter: str) -> list[tuple[int, tuple[str, 
                 continue
             if number > MAX_ROWS:
                 raise InputError(
-                    f"{path}: has more than {MAX_ROWS:,} rows; delete the rows that the exported sheet does not have."
+                    f"{path}: has more than {MAX_ROWS:,} rows; delete rows that the sheet of chexqa does not have."
                 )
             rows.append((number, tuple(cell[:MAX_CELL] for cell in row[:MAX_COLUMNS])))
     except csv.Error as error:

@@ -55,7 +55,7 @@ def adjudicate_masks(
     - ``page_only``: True to write only the review page.
     - ``blind_names``: True to leave out the reviewers' names and to shuffle their verdicts.
 
-    Raises ``InputError`` if ``path`` no longer has a mask that a verdict is on, or has changed it; also if no mask is
+    Raises ``InputError`` if a mask with a verdict is missing from ``path`` or is different there, if no mask is
     disputed, or if the adjudicator judged or drew a disputed mask.
     """
     adjudicator = one_name(adjudicator, "--adjudicator")
