@@ -240,6 +240,9 @@ def filled(litellm: Any, response: Any, answer: Any) -> Any:
         error = answer.get("error") if isinstance(answer, dict) else None
         said = f" but an error: {one_line(json.dumps(error).encode())}" if error else ""
         raise SendError(f"malformed reply: no choices{said}", "malformed") from None
+    if not content and isinstance(choice.get("error"), dict):  # of OpenRouter, if the provider behind it fails
+        said = one_line(json.dumps(choice["error"]).encode())
+        raise SendError(f"malformed reply: no text but an error: {said}", "malformed")
     if isinstance(content, list):
         content = "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
     if not (content is None or isinstance(content, str)):

@@ -173,6 +173,12 @@ FAILED = {
         Reply(body=b'{"error": {"message": "overloaded"}}'),
         'malformed reply: no choices but an error: {"message": "overloaded"}',
     ),
+    "an error beside an empty text": (
+        Reply(
+            body=b'{"choices": [{"message": {"content": ""}, "error": {"message": "no GPU"}}]}'
+        ),
+        'malformed reply: no text but an error: {"message": "no GPU"}',
+    ),
     "a page": (
         Reply(body=b"<html>\nwelcome"),
         "malformed reply: not JSON but an HTML page, perhaps from a proxy or a login: '<html> welcome'",

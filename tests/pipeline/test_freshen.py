@@ -114,7 +114,7 @@ def test_what_cannot_be_freshened_is_refused_in_one_sentence(cli: Cli, place: Pa
         ((bench, *cases, "--seed", 1), "is the seed of"),
         ((bench, "--cases", few, "--seed", 2), "has 4 cases with a finding, and this manifest lacks 4"),
         ((bench, *cases, "--seed", 2, "--recipe", "strict"), "differs from the given recipe 'strict'"),
-        ((bench, *cases, "--seed", 2, "--recipe", "grid"), "need a recipe with questions on outlines"),
+        ((bench, *cases, "--seed", 2, "--recipe", "grid"), "needs a recipe with questions on outlines"),
         ((bench, *cases, "--seed", 2, "--bank", other), "differs from the given bank 'other'"),
         ((grid, *cases, "--seed", 2), "asks no question on an outline"),
     ):
