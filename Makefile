@@ -52,16 +52,17 @@ demo: $(STAMP)
 
 # Workers, and the processes that tests start, compile each module once, even where the user's Python keeps nothing.
 test: export PYTHONDONTWRITEBYTECODE =
-# Two processes fill two cores; with more threads of Polars, they only wait for each other.
+# Three processes fill two cores, as a test often waits for a browser, a server or a process; with more threads of
+# Polars, they only wait for each other.
 test: export POLARS_MAX_THREADS = 1
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 3 --dist loadgroup
 
 # Those that repeat what a shorter test holds many times: every page of the documents followed, a kill after every row, the
 # wheel built and run, many plans and hands.
 test-long: export PYTHONDONTWRITEBYTECODE =
 test-long: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m long
+	$(BIN)/python -m pytest -n 3 --dist loadgroup -m long
 
 # torch is named to the patch: a wider range can bring gigabytes of libraries for graphics cards.
 $(TORCH)/.installed: pyproject.toml Makefile
