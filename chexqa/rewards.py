@@ -116,6 +116,6 @@ def _refuse(bench: Benchmark) -> None:
     if bench.about["canary"]:
         raise InputError(
             f"{bench.folder}: is marked as a test set (canary '{bench.about['canary']}'), as every benchmark is, and "
-            "test sets must not be used for training; make a separate benchmark from other patients for training, and "
-            "load it with allow_test=True, because it carries a canary too."
+            "test sets must not be used for training. Make a benchmark for training from other patients; it is marked "
+            "as well, so load it with allow_test=True."
         )

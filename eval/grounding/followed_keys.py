@@ -26,7 +26,7 @@ def followed(sample: Sample, pairs: pl.DataFrame, condition: str) -> tuple[pl.Da
 
 
 def side_followed(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return the share of right answers about the more affected side that change to the other side when mirrored.
+    """Return how often a right answer about the more affected side changes if the radiograph is mirrored.
 
     Only items of the kind ``comparison`` count. A model that picks a side at random has 50 %.
     """

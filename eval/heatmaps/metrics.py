@@ -296,7 +296,8 @@ def contrast_to_noise(values: Floats, mask: Mask, covered: Places | None = None)
 def nothing_marked(hits: Sequence[int]) -> Values:
     """Return the metrics of a reader who marked nothing for a finding: 0.5 for AUC, and 0 for other metrics.
 
-    ``hits`` has the numbers of the cells that are hits. If it is empty, ``grid_hit_attainable`` is ``None``.
+    ``hits`` lists the cells of the grid, by number, that would be a hit. If there are none, ``grid_hit_attainable`` is
+    ``None``.
     """
     missed: Values = dict.fromkeys((*METRICS, *SWEPT["iou"], *SWEPT["dice"]), 0.0)
     return {**missed, "auc": 0.5, "grid_hit_attainable": 0.0 if len(hits) else None}

@@ -146,7 +146,8 @@ class Subject:
 class Verdict(NamedTuple):
     """Result for one item that was made from one reader's mask and answered from the other reader's mask.
 
-    - ``back``: True if the item was made from the second reader's mask; False for an item of the benchmark.
+    - ``back``: False if the item was made from the benchmark's mask, and answered from the second reader's; True if it
+      is the other way round.
     - ``right``: True if the answer is right; None for a tie, in which two of four pictures fit about equally well.
     - ``key``: the benchmark's key for this kind and case.
     """

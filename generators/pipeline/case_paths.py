@@ -70,7 +70,7 @@ def spread(rows: list[Candidate], depths: Sequence[float]) -> list[Candidate]:
 
 
 def divided(rows: list[Candidate], depths: Sequence[float]) -> list[Candidate]:
-    """Return the cases in an order in which each group of :func:`spread` lies evenly over the whole list."""
+    """Return the cases in an order that spaces the cases of each group (of :func:`spread`) evenly."""
     return rows if not depths else [row for _, _, row in sorted(_ranked(rows, depths), key=lambda one: one[1])]
 
 

@@ -37,7 +37,7 @@ class GenerationJob:
     - ``plugins``: the names of the plugins that add questions.
     - ``lateral``: True to use lateral views, too.
     - ``fill``: how lesions are filled in altered pictures; None makes no altered pictures.
-    - ``fresh_of``: an existing benchmark, as in ``benchmark.json``; its cases get fresh items. Otherwise None.
+    - ``fresh_of``: the record of the benchmark whose cases get fresh items; None for a new benchmark.
     """
 
     perception: PerceptionRecipe | None

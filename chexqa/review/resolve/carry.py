@@ -99,7 +99,7 @@ class _NewItems:
         return found
 
     def fresh(self, old: Benchmark, judged_rows: Set[str]) -> tuple[Item, ...]:
-        """Return the new items of the cases with a row of ``old`` in ``judged_rows``.
+        """Return the new items of judged cases: those with an item in ``old`` whose row is in ``judged_rows``.
 
         An item is new if ``old`` does not have this question with these pictures and options.
         """
