@@ -158,6 +158,7 @@ def assert_even(counts: Counter[int], values: int) -> None:
     assert stats.chisquare([counts[n] for n in sorted(counts)] + [0] * (values - len(counts))).pvalue > 1e-4
 
 
+@pytest.mark.long
 def test_the_right_picture_is_anywhere_equally_often() -> None:
     assert_even(Counter(drawn.plan.right_result for drawn in roomy_plans()), 4)
 

@@ -320,7 +320,7 @@ def test_what_models_said_is_text_whatever_it_is(tab: Tab) -> None:
     assert "There is no such item" in tab.page.locator("#item").inner_text()
 
 
-@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize("width", [400, pytest.param(1400, marks=pytest.mark.long)])
 def test_nothing_overflows_and_axe_finds_nothing_serious(tab: Tab, width: int) -> None:
     tab.page.set_viewport_size({"width": width, "height": 900})
     for where in ("", "#item=" + first_item(tab)):

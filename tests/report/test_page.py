@@ -998,6 +998,7 @@ def test_print_has_everything_and_every_table_whole(page: Any, report: Path, tmp
         assert re.search(r"^\s*good\s+end to end", text.stdout, re.MULTILINE)
 
 
+@pytest.mark.long
 def test_long_narrow_tables_stand_beside_themselves_in_print(page: Any) -> None:
     style = page.add_style_tag(content="body.printed :is(th, td) { max-width: 5em; overflow: hidden; }")
     page.set_viewport_size({"width": 1032, "height": 720})
