@@ -187,9 +187,8 @@ def forked(action: Callable[..., object], *given: object) -> int:
         try:
             action(*given)
             code = 0
-        except BaseException:
+        except Exception:  # the parent reports the code of a worker that failed
             traceback.print_exc()
-            raise
         finally:
             os._exit(code)  # whatever happens, the child must not go on with the parent's work
     return pid

@@ -51,7 +51,7 @@ class Assumptions:
 
 
 class Resolution(NamedTuple):
-    """What a study can detect on one score; differences are fractions, on the scale of the score.
+    """Differences on one score that a study can detect, as fractions on the scale of the score.
 
     - ``items``, ``patients``: the numbers of items and patients that count in the score.
     - ``standard_error``: the standard error of the difference of two models.

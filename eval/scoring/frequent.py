@@ -12,8 +12,8 @@ from statistics import fmean
 from chexqa.contract.items import Answer, Item
 from chexqa.contract.kinds import KINDS
 
-# What an answer means, so that answers to different items can be compared. Two options are equal if their texts are
-# equal; cells of the grid and pictures, if their numbers are. "None" is one answer, whatever its option number.
+# Meaning of an answer, by which answers to different items are compared. Options are compared by their texts. Cells of
+# the grid and pictures are compared by their numbers. "None" is one answer, whatever its option number.
 Meaning = tuple[str, ...]
 NONE: Meaning = ("none",)
 

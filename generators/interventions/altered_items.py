@@ -50,7 +50,7 @@ class AlteredKey:
     """
 
     item_id: str
-    # None for target: nobody knows whether the finding can still be seen, so only a change of the answer counts.
+    # None if the lesion is filled (target): no answer is known to be right, so only a change of the answer counts.
     answer: tuple[int, ...] | None
     filled_pixels: int = 0
     part: str | None = None

@@ -453,6 +453,9 @@ def test_on_an_upright_screen_two_pictures_lie_one_above_the_other(made: Made, t
             "(count) => new Set([...document.querySelectorAll('figure')].map((one) => one.offsetLeft)).size === count",
             arg=across,
         )
+        tops = page.evaluate("[...document.querySelectorAll('figure')].map((one) => one.offsetTop)")
+        assert len(tops) == 2
+        assert (tops[1] > tops[0]) == (across == 1)
 
 
 def test_axe_finds_nothing_serious(made: Made, tab: Tab) -> None:

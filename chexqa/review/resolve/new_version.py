@@ -188,7 +188,7 @@ def _skipped(
 def _shortfall(bench: Benchmark, items: Iterable[Item], cases: Iterable[CaseKey]) -> tuple[Record, ...]:
     """Return the quotas that the new version does not meet."""
     made = bench.about["counts"]["paths"]
-    # Where the old version met its quota, its number of cases counts as the quota.
+    # A quota that the old version met is not on record. The number of its cases takes the place of the quota.
     quotas = {(finding, path): count for finding, counts in made.items() for path, count in counts.items()}
     quotas |= {(row["finding"], row["path"]): row["quota"] for row in bench.about["shortfall"]}
     tally = Tally()

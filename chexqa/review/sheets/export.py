@@ -62,7 +62,7 @@ class Content(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a file of an export lies, and which part of the sheet it holds (as in :class:`Content`)."""
+    """Path of a file in an export's folder, and the part of the sheet that is in the file (see :class:`Content`)."""
 
     file: str
     part: tuple[int, int] = (1, 1)
