@@ -122,6 +122,8 @@ def load(path: str | Path) -> LoadedBenchmark | LoadedRun:
         run = read_run.load(folder)
         read_run.say(run.aside)
         return LoadedRun(**{field.name: getattr(run, field.name) for field in fields(run)})
+    if not folder.exists():
+        raise InputError(f"{folder}: no such folder; name the folder of a benchmark or of a run.")
     raise InputError(
         f"{folder}: contains neither {benchmark.ABOUT} (a benchmark) nor {read_run.ABOUT} (a run); name another folder."
     )

@@ -56,6 +56,11 @@ def test_models_of_every_sort_are_asked_and_graded_in_a_notebook_too(tiny_benchm
     assert set(grades.tables["levels"]["model"]) == set(frame["model"])
 
 
+def test_a_folder_that_is_not_there_is_called_so(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nowhere: no such folder"):
+        chexqa.load(tmp_path / "nowhere")
+
+
 def test_every_result_shows_itself_in_one_short_line(tiny_benchmark: Path, tmp_path: Path) -> None:
     """The last line of a notebook's cell is shown; a benchmark of a thousand cases must not fill the page."""
     bench = chexqa.load(tiny_benchmark)
