@@ -187,9 +187,9 @@ def _print(about: Record, out: Path) -> None:
             terminal.print(f"The plugin's kind '{kind['name']}' was asked of no case.", style="yellow")
     from chexqa.contract import benchmark
 
-    made = benchmark.load(out)
-    _print_without_hit(made)
-    _print_altered(made)
+    bench = benchmark.load(out)
+    _print_without_hit(bench)
+    _print_altered(bench)
     _print_skipped(about, out)
     say(f"Benchmark: {out}")
 

@@ -47,10 +47,9 @@ MAX_ROWS = 100
 ACCEPT, FIX, REJECT, UNSURE = "accept", "fix", "reject", "unsure"
 VERDICTS = (ACCEPT, FIX, REJECT, UNSURE)
 YES, NO = "yes", "no"
+OF_PROPOSALS = WRONG_ANSWER, WRONG_CONTOUR, WRONG_LUNG = "wrong answer", "wrong contour", "wrong lung"
 ITEM_REASONS = (
-    "wrong answer",
-    "wrong contour",
-    "wrong lung",
+    *OF_PROPOSALS,
     "unclear question",
     "poor picture",
     "borderline",
@@ -62,7 +61,7 @@ MASK_REASONS = (
     "too small",
     "part missing",
     "wrong place",
-    "wrong lung",
+    WRONG_LUNG,
     "finding absent",
     "finding present",
     "poor picture",
@@ -219,7 +218,7 @@ def mask_csv_titles() -> tuple[str, ...]:
 def reasons(kind: SheetKind) -> tuple[str, ...]:
     """Return the reasons that can be chosen in a kind of sheet; without a proposal, nothing shown can be wrong."""
     known = MASK_REASONS if kind == "masks" else ITEM_REASONS
-    return tuple(reason for reason in known if kind not in ASKING or not reason.startswith("wrong"))
+    return tuple(reason for reason in known if kind not in ASKING or reason not in OF_PROPOSALS)
 
 
 def check_name(name: str, where: str) -> str:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -173,25 +174,25 @@ def joined(sources: list[dict[str, Any]], where: str) -> dict[str, Any]:
 
 
 def from_annotations(
-    annotations: Iterable[Annotation], pictures: Iterable[str], images: Path, manifest: Path, terms: Terms,
+    annotations: Iterable[Annotation], names: Iterable[str], pictures: Pictures, manifest: Path, terms: Terms,
     anatomy: Options, labels: Labels, absent: Absent, layout: str = "", masks_folder: Path | None = None,
 ) -> Outcome:  # fmt: skip
     """Write a manifest with one case for each finding of each picture.
 
-    ``pictures`` has the names of all annotated pictures. A name is a path below the folder ``images``, or only a file
-    name, with or without suffix. ``layout`` is as in :class:`Outcome`. Files in ``images`` and ``masks_folder`` that
-    look like pictures or masks but are not read are named in the remarks.
+    ``names`` has the names of all annotated pictures. A name is a path below the folder of ``pictures``, or only a file
+    name, with or without suffix. ``layout`` is as in :class:`Outcome`. Files in both folders that look like pictures or
+    masks but are not read are named in the remarks.
     """
-    places = Places(manifest, [images, *anatomy.folders])
+    places = Places(manifest, [pictures.root, *anatomy.folders])
     outcome = Outcome(image_root=places.image_root, layout=layout)
-    remark_unread(images, masks_folder, outcome)
+    remark_unread(pictures.root, masks_folder, outcome)
     found = Anatomy(anatomy, places, outcome)
-    outcome.write(manifest, _records(annotations, pictures, images, places, terms, found, labels, absent, outcome))
+    outcome.write(manifest, _records(annotations, names, pictures, places, terms, found, labels, absent, outcome))
     return outcome
 
 
 def _records(
-    annotations: Iterable[Annotation], pictures: Iterable[str], images: Path, places: Places, terms: Terms,
+    annotations: Iterable[Annotation], names: Iterable[str], files: Pictures, places: Places, terms: Terms,
     anatomy: Anatomy, labels: Labels, absent: Absent, outcome: Outcome,
 ) -> Iterator[Record]:  # fmt: skip
     shapes: dict[str, dict[str, list[Annotation]]] = {}
@@ -200,8 +201,8 @@ def _records(
         by_name = shapes.setdefault(one.image, {})
         if name is not None and one.source is not None:
             by_name.setdefault(name, []).append(one)
-    seen = list(dict.fromkeys([*shapes, *pictures]))
-    files, lost, unmarked, boxed = Pictures(images), Tally(), Tally(), Tally()
+    seen = list(dict.fromkeys([*shapes, *names]))
+    lost, unmarked, boxed = Tally(), Tally(), Tally()
     pool = sorted({name for by_name in shapes.values() for name in by_name if name in FINDINGS})
     without: dict[str, set[str]] = {}
     for name, finding in absent.named():
@@ -224,9 +225,10 @@ def _records(
             continue
         own_anatomy = {name: sources[name] for name in cases.STRUCTURES if name in sources}
         patient = next((one.patient_id for own in by_name.values() for one in own if one.patient_id), None)
+        placed = places.relative(files.root, path)
         details = {
             "anatomy": anatomy.of(*dict.fromkeys([*tails(image), *tails(path)])) or own_anatomy,
-            "patient_id": patient, **of_header(images / path, outcome),
+            "patient_id": patient, **of_header(files.root / path, outcome),
         }  # fmt: skip
         named = [*(name for name in sources if name in FINDINGS), *sorted(without.get(image, ()))]
         if not named:
@@ -236,7 +238,7 @@ def _records(
             if mask is not None and "box" in mask:
                 boxed.add(image)
             if mask is not None or finding not in by_name:
-                yield record(f"{bare(image)}/{finding}", places.relative(images, path), finding, mask, terms, **details)
+                yield record(f"{bare(image)}/{finding}", placed, finding, mask, terms, **details)
     lost.remark(outcome.remarks, "picture", "not found and left out")
     labels.remark(outcome, absent.unmasked)
     boxed.remark(outcome.remarks, "case", "without an outline: only tasks that ask for a place use boxes")
@@ -253,8 +255,7 @@ class Pictures:
     """Lookup of the pictures of a folder by path, by file name, or by file name without suffix."""
 
     def __init__(self, root: Path) -> None:
-        self._root = root
-        self._by_name: dict[str, list[str]] = {}
+        self.root = root
         self._sizes: dict[str, tuple[int, int] | None] = {}
 
     def find(self, name: str, uses: Counter[str]) -> str | None:
@@ -266,12 +267,12 @@ class Pictures:
         found = self._fitting(name)
         if len(found) > 1:
             raise InputError(
-                f"{name}: {len(found)} pictures in {self._root} have this name ({found[0]}, {found[1]}); move "
+                f"{name}: {len(found)} pictures in {self.root} have this name ({found[0]}, {found[1]}); move "
                 "each picture to the path that the annotations name."
             )
         if found and uses[found[0]] > 1 and found[0] != name:
             raise InputError(
-                f"{name}: the picture {found[0]} in {self._root} fits this name, and also another name in the "
+                f"{name}: the picture {found[0]} in {self.root} fits this name, and also another name in the "
                 "annotations; move each picture to the path that the annotations name."
             )
         return found[0] if found else None
@@ -284,12 +285,14 @@ class Pictures:
         """Return the size ``(H, W)`` of the first picture that a name fits, as :func:`size_of` does."""
         if name not in self._sizes:
             found = self.first(name)
-            self._sizes[name] = None if found is None else size_of(self._root / found)
+            self._sizes[name] = None if found is None else size_of(self.root / found)
         return self._sizes[name]
 
     def check_inside(self, one: Annotation) -> None:
         """Raise ``InputError`` if a box or an outline leaves its picture: then it was drawn on a larger one."""
-        size, source = self.size(one.image), one.source or {}
+        if one.source is None:
+            return
+        size, source = self.size(one.image), one.source
         x, y, width, height = source.get("box", (0, 0, 0, 0))
         points = [(x + width, y + height), *(point for polygon in source.get("polygons", ()) for point in polygon)]
         if size is None:
@@ -302,16 +305,19 @@ class Pictures:
                 f"{size[0]} px; give the pictures that the annotations were drawn on."
             )
 
+    @cached_property
+    def _by_name(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for path in sorted(self.root.rglob("*")):
+            if path.suffix.lower() in PICTURES:
+                for key in (path.name, path.stem):
+                    found.setdefault(composed(key), []).append(path.relative_to(self.root).as_posix())
+        return found
+
     def _fitting(self, name: str) -> list[str]:
         """Return the pictures that a name fits: those whose paths agree with the longest end of it."""
-        if ".." not in Path(name).parts and not Path(name).is_absolute() and is_file(self._root / name):
+        if ".." not in Path(name).parts and not Path(name).is_absolute() and is_file(self.root / name):
             return [name]
-        if not self._by_name:
-            for path in sorted(self._root.rglob("*")):
-                if path.suffix.lower() in PICTURES:
-                    inside = path.relative_to(self._root).as_posix()
-                    for key in (path.name, path.stem):
-                        self._by_name.setdefault(composed(key), []).append(inside)
         parts = composed(name).replace("\\", "/").split("/")
         renamed = [found for form in _RENAMED if (found := form.fullmatch(parts[-1]))]
         plain = [parts[-1], bare(parts[-1]), *(".".join(filter(None, found.groups())) for found in renamed)]

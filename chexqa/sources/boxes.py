@@ -48,7 +48,7 @@ def ingest(
     found = list(_padchest(file, files) if file.suffix.lower() == ".json" else _table(file))
     for one in found:
         files.check_inside(one)
-    return from_annotations(found, (), images, manifest, terms, anatomy, labels, absent)
+    return from_annotations(found, (), files, manifest, terms, anatomy, labels, absent)
 
 
 def _table(file: Path) -> Iterator[Annotation]:

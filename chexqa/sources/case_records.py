@@ -87,6 +87,7 @@ class Outcome:
     - ``faults``: the first faults, each the reason why an entry was left out.
     - ``more_faults``: the number of faults that are not in ``faults``.
     - ``mirrored``: the radiographs that are mirrored according to their headers.
+    - ``headers``: the fields of each DICOM header that was read (:func:`of_header`).
     """
 
     cases: int = 0
@@ -98,6 +99,7 @@ class Outcome:
     faults: list[str] = field(default_factory=list)
     more_faults: int = 0
     mirrored: Tally = field(default_factory=Tally)
+    headers: dict[Path, Record] = field(default_factory=dict)
     _ids: dict[str, int] = field(default_factory=dict)
     _began: bool = False
 
@@ -234,11 +236,13 @@ def of_header(picture: Path, outcome: Outcome) -> Record:
     """
     if picture.suffix.lower() not in dicom.SUFFIXES:
         return {}
-    found = dicom.about(picture)
-    if found.mirrored:
-        outcome.mirrored.add(picture.name)
-    fields = {"pixel_spacing_mm": found.spacing and list(found.spacing), "view": found.view}
-    return {name: value for name, value in fields.items() if value is not None}
+    if picture not in outcome.headers:
+        found = dicom.about(picture)
+        if found.mirrored:
+            outcome.mirrored.add(picture.name)
+        fields = {"pixel_spacing_mm": found.spacing and list(found.spacing), "view": found.view}
+        outcome.headers[picture] = {name: value for name, value in fields.items() if value is not None}
+    return outcome.headers[picture]
 
 
 def frame_of(mask: Path, picture: Path) -> dict[str, str]:
@@ -257,6 +261,7 @@ def frame_of(mask: Path, picture: Path) -> dict[str, str]:
 def remark_unread(images: Path, masks: Path | None, outcome: Outcome) -> None:
     """Add remarks on the files of two folders that look like pictures, masks or annotations but are not read."""
     pictures, shapes = Tally(), Tally()
+    together = masks is not None and images.samefile(masks)
     for path in sorted(images.iterdir()):
         suffix = path.suffix.lower()
         if (
@@ -266,9 +271,7 @@ def remark_unread(images: Path, masks: Path | None, outcome: Outcome) -> None:
         ):
             pictures.add(path.name)
     for path in sorted(masks.iterdir()) if masks is not None else ():
-        own = path.name.startswith(".") or (
-            images.samefile(path.parent) and path.suffix.lower() in (*PICTURES, *_FOREIGN_PICTURES)
-        )
+        own = path.name.startswith(".") or (together and path.suffix.lower() in (*PICTURES, *_FOREIGN_PICTURES))
         if path.suffix.lower() in _FOREIGN_MASKS and not own:
             shapes.add(path.name)
     pictures.remark(outcome.remarks, "file", "not read: a picture is a .png, .jpg, .jpeg, .dcm or .dicom file")

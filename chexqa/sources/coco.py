@@ -56,10 +56,11 @@ def ingest(
     check(data, "coco", str(file))
     pictures = dict(_by_id(data["images"], "image", "file_name", file))
     named = {key: entry["name"] for key, entry in _by_id(data["categories"], "category", "name", file)}
-    shapes = list(_shapes(data["annotations"], pictures, named, images, file))
+    files = Pictures(images)
+    shapes = list(_shapes(data["annotations"], pictures, named, files, file))
     names = [entry["file_name"] for entry in pictures.values()]
     unstated = {entry["file_name"] for entry in pictures.values() if None in (entry.get("width"), entry.get("height"))}
-    outcome = from_annotations(shapes, names, images, manifest, terms, anatomy, labels, absent)
+    outcome = from_annotations(shapes, names, files, manifest, terms, anatomy, labels, absent)
     unsized = Tally()
     for name in dict.fromkeys(shape.image for shape in shapes if shape.source and "size" not in shape.source):
         if name in unstated:
@@ -89,10 +90,9 @@ def _by_id(entries: list[Record], noun: str, field: str, file: Path) -> Iterator
 
 
 def _shapes(
-    entries: list[Record], pictures: dict[int | str, Record], named: dict[int | str, str], images: Path, file: Path
+    entries: list[Record], pictures: dict[int | str, Record], named: dict[int | str, str], files: Pictures, file: Path
 ) -> Iterator[Annotation]:
     checked: set[str] = set()
-    files = Pictures(images)
     for place, entry in enumerate(entries, start=1):
         where = f"{file}, annotation {entry.get('id', place)}"
         image, category = entry["image_id"], entry["category_id"]

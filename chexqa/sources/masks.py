@@ -20,7 +20,7 @@ from chexqa.imaging import masks as masks_module
 from chexqa.imaging.mask_source import is_nifti, read_nifti
 from chexqa.imaging.read import Mask
 from chexqa.sources.anatomy import Anatomy, Options, bare, tails
-from chexqa.sources.annotations import Absent, Annotation, Labels, from_annotations, meaning, size_of
+from chexqa.sources.annotations import Absent, Annotation, Labels, Pictures, from_annotations, meaning, size_of
 from chexqa.sources.case_records import (
     PICTURES,
     Outcome,
@@ -94,8 +94,10 @@ def _folder_records(
                 )
             pictures[stem] = path.name
     unmarked, lost = Tally(), Tally()
-    for name in sorted(path.name for path in masks.iterdir() if path.is_dir() and composed(path.name) not in pictures):
-        lost.add(name)
+    folders = (path for path in masks.iterdir() if path.is_dir() and not path.samefile(images))
+    for name in sorted(path.name for path in folders if not path.name.startswith(".")):
+        if composed(name) not in pictures:
+            lost.add(name)
     if absent.unmasked:
         lost.refuse("mask folder", _UNKNOWN_PICTURE)
     shown: dict[str, set[str]] = {}
@@ -183,7 +185,9 @@ def from_flat(
         unused.refuse("mask", _UNKNOWN_PICTURE)
     pictures = [name for stem, name in names.items() if not (own and stem in drawn)]
     layout = _MAPS if labels.given else _FLAT
-    outcome = from_annotations(shapes, pictures, images, manifest, terms, anatomy, labels, absent, layout, masks)
+    outcome = from_annotations(
+        shapes, pictures, Pictures(images), manifest, terms, anatomy, labels, absent, layout, masks
+    )
     unused.remark(outcome.remarks, "mask", f"not used: its name is not that of {layout}")
     return outcome
 

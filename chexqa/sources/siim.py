@@ -16,7 +16,7 @@ from chexqa.files.errors import InputError
 from chexqa.imaging import masks
 from chexqa.imaging.read import Mask
 from chexqa.sources.anatomy import Options
-from chexqa.sources.annotations import Absent, Annotation, Labels, from_annotations
+from chexqa.sources.annotations import Absent, Annotation, Labels, Pictures, from_annotations
 from chexqa.sources.case_records import Outcome, Terms
 from chexqa.sources.tables import Table
 
@@ -28,7 +28,7 @@ def ingest(table: Path, images: Path, manifest: Path, terms: Terms, anatomy: Opt
     """Write a manifest of the csv; a picture whose rows are all -1 becomes a case without pneumothorax."""
     found = list(_rows(Table(table)))
     return from_annotations(
-        found, (), images, manifest, terms, anatomy, Labels(()), Absent(unmasked=True)
+        found, (), Pictures(images), manifest, terms, anatomy, Labels(()), Absent(unmasked=True)
     )  # fmt: skip
 
 

@@ -92,9 +92,9 @@ def _columns(keys: pl.DataFrame, estimates: Estimates, name: str) -> pl.DataFram
     return keys.select(WHO).with_columns(**estimates.columns(name))
 
 
-def _coverage(own: pl.DataFrame, cases: pl.DataFrame) -> pl.DataFrame:
-    """Return the share of detection items with the key yes that were also answered on both filled pictures."""
-    present = own.filter((pl.col("kind") == "detection") & (pl.col("answer").list.first() == 1))
+def _coverage(unaltered: pl.DataFrame, cases: pl.DataFrame) -> pl.DataFrame:
+    """Return the share of answered detection items with the key yes that were also answered on both filled pictures."""
+    present = unaltered.filter((pl.col("kind") == "detection") & (pl.col("answer").list.first() == 1))
     counts = present.group_by(WHO).agg(pl.col("item_id").n_unique().alias("_present"))
     seen = cases.group_by(WHO).agg(pl.col("item_id").n_unique().alias("_audited"))
     both = counts.join(seen, on=list(WHO), how="left")

@@ -351,7 +351,7 @@ def _place_marks(
     if not placed:
         wrong.conclude()
         raise InputError(
-            f"{path}: has no point or box for any of the {len(truth.targets)} findings that have a mask; give the "
+            f"{path}: has no point or outline for any of the {len(truth.targets)} findings that have a mask; give the "
             "masks of this file's radiographs, or name the radiographs in this file as CheXlocalize does "
             "(patientX_studyY_viewZ_side)."
         )

@@ -561,6 +561,12 @@ def test_a_folder_of_dicom_files_becomes_cases_without_the_person(
     assert (code, "wrote 1 case" in out) == (0, True)
     assert cases.read_manifest(tmp_path)[0].view == "LL", "such views get no questions on frontal views"
     assert "1 radiograph mirrored by the header" in " ".join(err.split())
+    (tmp_path / "t.csv").write_text(
+        "image,mask,finding\n" + "".join(f"p1.dcm,p1/effusion.png,{one}\n" for one in ("effusion", "edema"))
+    )
+    code, out, err = cli("ingest", "masks", *at, "--table", tmp_path / "t.csv", "-o", tmp_path / "two.jsonl")
+    assert (code, "wrote 2 cases" in out) == (0, True), err
+    assert "1 radiograph mirrored by the header" in " ".join(err.split()), "counted once, though it has two findings"
     assert np.array_equal(cases.load_case(cases.read_manifest(tmp_path)[0]).image, linear(RAMP * 30, 1500, 2000))
     for text in (NAME, NUMBER):
         assert text not in (tmp_path / "cases.jsonl").read_text()

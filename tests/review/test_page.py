@@ -249,6 +249,8 @@ def test_a_reload_loses_nothing_and_a_saved_file_opens_elsewhere(
     page.wait_for_selector("body[data-shown]")
     tab.press("r", "x", "k")
     page.keyboard.type("half a com")
+    # A busy browser is behind the keys.
+    page.wait_for_function("document.querySelector('#comment').value === 'half a com'")
     tab.page.reload()
     page.wait_for_selector("body[data-ready]")
     first = made.data("anna-2")["rows"][0]["id"]

@@ -334,6 +334,18 @@ def test_files_that_macos_adds_are_passed_over(images: Path, tmp_path: Path, cli
         assert [case.case_id for case in cases.read_manifest(out)] == ["a/effusion"]
 
 
+def test_hidden_folders_and_the_pictures_own_are_no_masks_of_a_missing_picture(
+    images: Path, tmp_path: Path, cli: Cli
+) -> None:
+    """Jupyter makes a hidden folder, and a data set may keep the pictures beside the folders of masks."""
+    png(images.parent / "a/effusion.png", FLUID)
+    (images.parent / ".ipynb_checkpoints").mkdir()
+    command = ("ingest", "masks", "--images", images, "--masks", images.parent, "--absent-unmasked")
+    code, _, err = cli(*command, "-o", tmp_path / "m.jsonl")
+    assert code == 0, err
+    assert [case.case_id for case in cases.read_manifest(tmp_path / "m.jsonl")] == ["a/effusion"]
+
+
 def test_labels_without_a_meaning_are_told_apart_from_no_labels(images: Path, tmp_path: Path, cli: Cli) -> None:
     Image.fromarray(np.add.outer(np.arange(TALL), np.arange(WIDE)[::-1]).astype(np.uint8)).save(images / "b.png")
     file = coco(tmp_path / "c.json", ["a.png", "b.png"])

@@ -32,6 +32,9 @@ from chexqa.review.columns import (
     REASON,
     VERDICT,
     VERDICTS,
+    WRONG_ANSWER,
+    WRONG_CONTOUR,
+    WRONG_LUNG,
     YES,
     clean,
     item_row_id,
@@ -40,7 +43,6 @@ from chexqa.review.columns import (
     plain,
 )
 
-WRONG_ANSWER, WRONG_CONTOUR, WRONG_LUNG = "wrong answer", "wrong contour", "wrong lung"
 # With these reasons the mask goes back to review, so no corrected answer is needed.
 MASK_IS_WRONG = (WRONG_CONTOUR, WRONG_LUNG)
 

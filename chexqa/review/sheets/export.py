@@ -157,7 +157,8 @@ def _write(
             f"{path}: {len(works)} cases are too few for these reviewers, because {idle[0]} would get no case; name "
             f"fewer reviewers or give more cases."
         )
-    batch = "r-" + digest(source.hash, repr(wish), [share.cases for share in shares]).hex()[:12]
+    dropped = [sorted(material.dropped)] if isinstance(material, Questions) and material.dropped else []
+    batch = "r-" + digest(source.hash, repr(wish), [share.cases for share in shares], *dropped).hex()[:12]
     design = None
     if wish.study is not None and isinstance(material, Questions):
         dealt = {share.reviewer: material.items_of(share.cases) for share in shares}
