@@ -7,6 +7,7 @@ import errno
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 LISTED = 30
 # Largest number of wrong parts of an input, such as lines, that one message lists.
@@ -98,14 +99,38 @@ def plugin_code(failure: str) -> Iterator[None]:
 
 
 def _place(error: Exception) -> str:
-    """Return file, line and function of the last frame in the file of the first frame outside chexqa, or ``""``."""
-    frames = [
-        (frame.f_globals.get("__name__", ""), frame.f_code.co_filename, line, frame.f_code.co_name)
-        for frame, line in traceback.walk_tb(error.__traceback__)
-    ]
-    first = next((file for module, file, _, _ in frames if not module.startswith("chexqa.")), None)
-    own = [(line, function) for _, file, line, function in frames if file == first]
-    return f"{first}, line {own[-1][0]}, function '{own[-1][1]}': " if own else ""
+    """Return file, line and function of the last frame in :func:`first_file`, or ``""``."""
+    first = first_file(error)
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == first]
+    return f"{first}, line {own[-1].lineno}, function '{own[-1].name}': " if own else ""
+
+
+def first_file(error: BaseException) -> str | None:
+    """Return the file of the first frame outside chexqa and outside Python's import system; None without one.
+
+    For a module of a user whose import failed, this is the module's file, wherever the error was raised.
+    """
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if frame.f_globals.get("__name__", "").partition(".")[0] not in ("chexqa", "importlib"):
+            return frame.f_code.co_filename
+    return None
+
+
+def sentence(error: BaseException, source: str | None = None) -> str:
+    """Return an exception as one clause: its type, its message, and a file with a line number.
+
+    The line is the last line that ran in the file ``source``. If no line of ``source`` ran, the line is the line that
+    raised the exception.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, SyntaxError) and error.filename:
+        place = f" ({Path(error.filename).name}, line {error.lineno})"
+        return f"SyntaxError: {error.msg}{place}"
+    own = [frame for frame in frames if source is not None and Path(frame.filename).resolve() == Path(source).resolve()]
+    last = (own or frames)[-1:]
+    place = f" ({Path(last[0].filename).name}, line {last[0].lineno})" if last else ""
+    words = " ".join(str(error).split())
+    return f"{type(error).__name__}{f': {words}' if words else ''}{place}"
 
 
 def is_disk_full(error: OSError) -> bool:

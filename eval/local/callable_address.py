@@ -6,7 +6,6 @@ import importlib
 import importlib.util
 import inspect
 import sys
-import traceback
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from chexqa.eval.local.conversation import FORMS, Form
-from chexqa.files.errors import InputError, suggest
+from chexqa.files.errors import InputError, first_file, sentence, suggest
 from chexqa.files.opening import sha256_of
 
 ANSWER, BATCH, LOAD = "answer", "answer_batch", "load"
@@ -200,9 +199,9 @@ def module_at(place: str, who: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and error.name in (place, place.partition(".")[0]):
             raise InputError(f"{who}: there is no module '{place}'; {EXAMPLE}.") from None
-        raise InputError(f"{who}: cannot be imported: {sentence(error, str(path))}.") from None
+        raise InputError(f"{who}: cannot be imported: {sentence(error, first_file(error))}.") from None
     except (Exception, SystemExit) as error:
-        raise InputError(f"{who}: cannot be imported: {sentence(error, str(path))}.") from None
+        raise InputError(f"{who}: cannot be imported: {sentence(error, first_file(error))}.") from None
 
 
 def _from_file(path: Path) -> ModuleType:
@@ -221,20 +220,3 @@ def _from_file(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
         undo.pop_all()
     return module
-
-
-def sentence(error: BaseException, source: str | None = None) -> str:
-    """Return an exception as one clause: its type, its message, and a file with a line number.
-
-    The line is the last line that ran in the file ``source``. If no line of ``source`` ran, the line is the line that
-    raised the exception.
-    """
-    frames = traceback.extract_tb(error.__traceback__)
-    if isinstance(error, SyntaxError) and error.filename:
-        place = f" ({Path(error.filename).name}, line {error.lineno})"
-        return f"SyntaxError: {error.msg}{place}"
-    own = [frame for frame in frames if source is not None and Path(frame.filename) == Path(source).resolve()]
-    last = (own or frames)[-1:]
-    place = f" ({Path(last[0].filename).name}, line {last[0].lineno})" if last else ""
-    words = " ".join(str(error).split())
-    return f"{type(error).__name__}{f': {words}' if words else ''}{place}"

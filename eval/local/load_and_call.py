@@ -13,10 +13,10 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from chexqa.eval.local import callable_address as targets
-from chexqa.eval.local.callable_address import ANSWER, BATCH, LOAD, Target, Traits, sentence
+from chexqa.eval.local.callable_address import ANSWER, BATCH, LOAD, Target, Traits
 from chexqa.eval.local.conversation import Conversation, opened
 from chexqa.eval.local.replies import CallError, ModelReply, PromptTooLongError, reply_of
-from chexqa.files.errors import InputError
+from chexqa.files.errors import InputError, sentence
 
 # Any exception of foreign code, except those that stop this process or this task.
 RAISED = (Exception, SystemExit)

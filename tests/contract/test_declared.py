@@ -15,6 +15,7 @@ from chexqa.contract.declared import DeclaredEvidence, declaration, declared, me
 from chexqa.contract.evidence import Near
 from chexqa.contract.items import Answer, Item, Option
 from chexqa.contract.kinds import Kind
+from chexqa.eval.local.callable_address import module_at
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import sha256
 from chexqa.generators.pipeline.builders import plugins
@@ -118,7 +119,9 @@ def test_a_declaration_that_contradicts_itself_is_refused(changed: dict[str, Any
         ("ribs.py", None, "no such file"),
         ("no_such_module_of_ribs", None, "there is no such module or installed plugin"),
         ("ribs.py", "x = 1", "does not register a kind of question"),
-        ("ribs.py", "x = 1\ny = z", r"cannot be loaded \(NameError: name 'z' is not defined; .*ribs.py, line 2\)"),
+        ("ribs.py", "x = 1\ny = z", r"cannot be loaded: NameError: name 'z' is not defined \(ribs.py, line 2\)"),
+        ("ribs.py", "import json\n\njson.loads('x')", r"cannot be loaded: JSONDecodeError: .* \(ribs.py, line 3\)"),
+        ("ribs.py", "raise SystemExit(3)", r"cannot be loaded: SystemExit: 3 \(ribs.py, line 1\)"),
     ],
 )
 def test_a_plugin_that_cannot_be_used_is_named(tmp_path: Path, name: str, text: str | None, message: str) -> None:
@@ -127,6 +130,17 @@ def test_a_plugin_that_cannot_be_used_is_named(tmp_path: Path, name: str, text: 
         path.write_text(text)
     with pytest.raises(InputError, match=f"--plugin .*{message}"):
         plugins.load([str(path) if name.endswith(".py") else name])
+
+
+def test_a_module_that_cannot_be_imported_is_named_with_its_own_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_ribs.py").write_text("import json\n\njson.loads('x')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(InputError, match=r"\(broken_ribs.py, line 3\); correct the plugin"):
+        plugins.load(["broken_ribs"])
+    with pytest.raises(InputError, match=r"\(broken_ribs.py, line 3\)"):
+        module_at("broken_ribs", "--python broken_ribs:answer")
 
 
 def test_an_installed_plugin_is_taken_by_the_name_of_its_entry_point(

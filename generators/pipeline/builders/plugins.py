@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.metadata import entry_points
@@ -16,7 +15,7 @@ from pathlib import Path
 
 from chexqa.contract.declared import declaration, declared
 from chexqa.contract.kinds import KINDS, Kind
-from chexqa.files.errors import InputError, plugin_code, suggest
+from chexqa.files.errors import InputError, first_file, plugin_code, sentence, suggest
 from chexqa.files.jsonio import Record, read_yaml
 from chexqa.generators.pipeline.builders.registry import Builder, CaseToBuild
 from chexqa.question_banks import check_braces
@@ -83,11 +82,9 @@ def load(names: Iterable[str]) -> list[Question]:
                 _import(name)
             except InputError:
                 raise
-            except Exception as error:
-                last = traceback.extract_tb(error.__traceback__)[-1]
+            except (Exception, SystemExit) as error:
                 raise InputError(
-                    f"--plugin {name}: cannot be loaded ({type(error).__name__}: {error}; {last.filename}, line "
-                    f"{last.lineno}); correct the plugin."
+                    f"--plugin {name}: cannot be loaded: {sentence(error, first_file(error))}; correct the plugin."
                 ) from error
             if not _reading:
                 raise InputError(f"--plugin {name}: does not register a kind of question; see docs/extending.md.")
