@@ -248,7 +248,7 @@ def _told(pairs: Sequence[tuple[float, float]], prevalence: float) -> str:
     'at a prevalence of 10 %: PPV 33.3 % (22.9 to 51.4), NPV 98.6 % (96.9 to 99.4)'
     """
     positive, negative = (
-        f"{value} % ({low} to {high})"
+        "–" if value is None else f"{value} % ({_shown(low)} to {_shown(high)})"
         for value, low, high in zip(*(_values(*pair, prevalence) for pair in pairs), strict=True)
     )
     return f"at a prevalence of {100 * prevalence:g} %: PPV {positive}, NPV {negative}"

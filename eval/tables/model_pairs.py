@@ -205,7 +205,7 @@ def compare_models(study: ScoredSample) -> Comparison:
     found = matrices(study)
     domains, margin = study.graded.domains, study.graded.margin
     tested = pl.concat([pl.DataFrame(schema=_KEYS | _TESTED), *(tests(one, domains, margin) for one in found)])
-    tested = _corrected(tested)
+    tested = _corrected(tested.with_columns(intervals_agreeing_with_p()))
     pairs = tested.filter(pl.col("model_a").is_not_null()).drop("medical", "general")
     contrast = tested.filter(pl.col("medical").is_not_null()).drop("model_a", "model_b").with_columns(
         pl.Series("p_labels", [p for one in found for p in exchanges(one, domains)], _NUMBER)
@@ -223,6 +223,8 @@ def compare_models(study: ScoredSample) -> Comparison:
 
 def tests(matrix: ScoreMatrix, domains: Mapping[str, str], margin: float) -> pl.DataFrame:
     """Test every pair of models, and medical against general models, on every score; return uncorrected p-values.
+
+    An end of an interval may contradict p (:func:`~chexqa.eval.scoring.significance.intervals_agreeing_with_p`).
 
     ``margin`` is a fraction: models are called alike if their scores differ by less.
     """
@@ -255,7 +257,7 @@ def tests(matrix: ScoreMatrix, domains: Mapping[str, str], margin: float) -> pl.
         pl.lit(None, _NUMBER).alias("p_alike_holm"),
         pl.lit(None, _TEXT).alias("verdict"),
     )
-    return made.with_columns(intervals_agreeing_with_p()).select(list(_KEYS | _TESTED))
+    return made.select(list(_KEYS | _TESTED))
 
 
 def _differences(values: Estimates, keys: pl.DataFrame, weighting: sparse.csr_matrix, margin: float) -> pl.DataFrame:

@@ -15,7 +15,8 @@ from logs import log
 import chexqa
 from chexqa.contract import benchmark
 from chexqa.eval.design.plan import write_plan
-from chexqa.eval.scoring.significance import mcnemar
+from chexqa.eval.scoring.significance import BEYOND, mcnemar
+from chexqa.eval.tables import model_pairs
 from chexqa.eval.tables.run_diff import compare_runs
 from chexqa.files.errors import InputError
 from chexqa.files.terminal import PHANTOM_NOTICE
@@ -56,6 +57,24 @@ def test_gains_and_losses_by_hand(runs: tuple[Path, Path]) -> None:
     assert one.left_out == {}
     # Levels, their mean and the grid come first, then the kinds in the order in which they are asked.
     assert one.scores["score"].to_list()[:6] == ["coarse", "fine", "semantic", "mean of levels", "grid", "detection"]
+
+
+def test_an_interval_agrees_with_mcnemars_p_alone(
+    handmade: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(12):
+        handmade.case(f"c{number}", "edema", "lesion_free", detection=(2,))
+    bench = handmade.write()
+    pair = log(tmp_path / "a", bench), change(log(tmp_path / "b", bench), detection=[2])
+
+    def detection() -> dict[str, Any]:
+        return compare_runs(*pair)[0].scores.row(by_predicate=pl.col("score") == "detection", named=True)
+
+    wanted = detection()
+    assert wanted["difference_low"] > BEYOND
+    # Signs flipped at random can give p above 5 % where McNemar's p is below it.
+    monkeypatch.setattr(model_pairs, "sign_flips", lambda parts, weights: [0.06] * weights.shape[0])
+    assert detection() == wanted
 
 
 def test_every_score_has_a_verdict(cli: Cli, runs: tuple[Path, Path]) -> None:
