@@ -34,6 +34,7 @@ MI_CLEAR = (
 )  # fmt: skip
 # Prevalences at which predictive values are computed.
 PREVALENCES = (0.01, 0.1, 0.3)
+UNDEFINED = "–"
 PARTS, ENDS = ("sensitivity", "specificity"), ("", "_low", "_high")
 _BRACKETS = "in brackets: values at the lower and at the upper ends of the intervals of sensitivity and specificity"
 
@@ -242,13 +243,14 @@ def _predictive(decisions: pl.DataFrame) -> Iterator[Entry]:
 def _told(pairs: Sequence[tuple[float, float]], prevalence: float) -> str:
     """Return both predictive values at a prevalence, with the values at both ends of the intervals.
 
-    ``pairs`` has sensitivity and specificity: the values, their lower ends and their upper ends.
+    ``pairs`` has sensitivity and specificity: the values, their lower ends and their upper ends. A value that is not
+    defined, as of a model that never says yes, is a dash.
 
     >>> _told([(0.9, 0.8), (0.8, 0.7), (0.95, 0.9)], 0.1)
     'at a prevalence of 10 %: PPV 33.3 % (22.9 to 51.4), NPV 98.6 % (96.9 to 99.4)'
     """
     positive, negative = (
-        "–" if value is None else f"{value} % ({_shown(low)} to {_shown(high)})"
+        value if value == UNDEFINED else f"{value} % ({low} to {high})"
         for value, low, high in zip(*(_values(*pair, prevalence) for pair in pairs), strict=True)
     )
     return f"at a prevalence of {100 * prevalence:g} %: PPV {positive}, NPV {negative}"
@@ -258,8 +260,8 @@ def _values(sensitivity: float, specificity: float, prevalence: float) -> tuple[
     """Return both predictive values in percent, by Bayes' rule; an undefined value is a dash."""
     yes = sensitivity * prevalence + (1 - specificity) * (1 - prevalence)
     no = specificity * (1 - prevalence) + (1 - sensitivity) * prevalence
-    positive = f"{100 * sensitivity * prevalence / yes:.1f}" if yes else "–"
-    negative = f"{100 * specificity * (1 - prevalence) / no:.1f}" if no else "–"
+    positive = f"{100 * sensitivity * prevalence / yes:.1f}" if yes else UNDEFINED
+    negative = f"{100 * specificity * (1 - prevalence) / no:.1f}" if no else UNDEFINED
     return positive, negative
 
 

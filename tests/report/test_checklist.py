@@ -141,7 +141,7 @@ def test_predictive_values_follow_bayes_rule(graded: Graded) -> None:
     left = next(entry for entry in checklist.reviewer(graded, few) if entry.item == "predictive values")
     assert (left.known, left.missing) == (None, "sensitivity and specificity of detection with intervals")
     constant = checklist.reviewer(graded, decisions(0.0, 1.0))
-    assert any("PPV –" in str(entry.known) for entry in constant)
+    assert any("PPV –, NPV 90.0 % (" in str(entry.known) for entry in constant)
     assert known["plan before the study"].missing
     for name in ("device", "site"):
         entry = known[f"results by {name}"]
