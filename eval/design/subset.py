@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import ORIGINAL, Item, condition_of
+from chexqa.contract.items import ORIGINAL, Item, asked_conditions, condition_of
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, sha256
 from chexqa.generators.interventions import altered_items
@@ -92,6 +92,21 @@ def conditioned(benchmark: Benchmark, items: tuple[Item, ...], conditions: Seque
         return items
     own = items if ORIGINAL in conditions else ()
     return (*own, *altered_items.load(benchmark).of(items, conditions))
+
+
+def turns_by_condition(benchmark: Benchmark, about: Record) -> Counter[str]:
+    """Return the number of turns of each model of a run, keyed by condition; ``about`` is its ``run.json``.
+
+    A condition is ``original``, that of an altered picture, or a cell of stress.
+    """
+    asked = of_run(benchmark, about)
+    items = list(conditioned(benchmark, asked, asked_conditions(about)))
+    if stress := about.get("stress", ()):
+        from chexqa.eval.stress import stressed_pictures  # loads cv2, which other runs do not need here
+
+        items += stressed_pictures.stressed_items(benchmark, asked, stress)
+    times = int(about.get("rotations", 1)) * int(about.get("repeats", 1))
+    return Counter({name: n * times for name, n in Counter(condition_of(item.item_id) for item in items).items()})
 
 
 def check_conditions(benchmark: Benchmark, conditions: Sequence[str], protocol: str) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import polars as pl
 from rich import box
@@ -15,7 +15,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from chexqa.contract.items import ORIGINAL, asked_conditions, condition_of
+from chexqa.contract.items import ORIGINAL
 from chexqa.contract.read_run import ERROR, Run
 from chexqa.eval.design import subset
 from chexqa.eval.models.registry import BASELINE
@@ -203,12 +203,13 @@ def unfinished_models(graded: Graded, states: pl.DataFrame) -> Iterable[str]:
     """
     protocols = states["protocol"].unique(maintain_order=True).to_list()
     for protocol in protocols:
-        runs = (run for run in graded.runs if run.about.get(ELSEWHERE) and protocol_name(run) == protocol)
-        elsewhere = {name for run in runs for name in run.models}
-        for line in unfinished(states.filter(pl.col("protocol") == protocol), elsewhere, graded.allow_partial):
-            yield f"Protocol {protocol}: {line}" if len(protocols) > 1 else line
-    for run in graded.runs:
-        yield from _altered_open(graded, run, states.filter(protocol=protocol_name(run))["model"].to_list())
+        start = f"Protocol {protocol}: " if len(protocols) > 1 else ""
+        part = states.filter(pl.col("protocol") == protocol)
+        runs = [run for run in graded.runs if protocol_name(run) == protocol]
+        elsewhere = {name for run in runs if run.about.get(ELSEWHERE) for name in run.models}
+        altered = (_altered_open(graded, run, part["model"].to_list()) for run in runs)
+        for line in chain(unfinished(part, elsewhere, graded.allow_partial), *altered):
+            yield start + line
 
 
 def _altered_open(graded: Graded, run: Run, models: Collection[str]) -> Iterator[str]:
@@ -216,14 +217,8 @@ def _altered_open(graded: Graded, run: Run, models: Collection[str]) -> Iterator
     done = Counter(turn.model for turn in run.altered if turn.state != ERROR)
     if not done or run.decision is not None or run.about.get(ELSEWHERE):
         return
-    asked, conditions = subset.of_run(graded.benchmark, run.about), asked_conditions(run.about)
-    every = subset.conditioned(graded.benchmark, asked, conditions)
-    items = [item for item in every if condition_of(item.item_id) != ORIGINAL]
-    if stress := run.about.get("stress", ()):
-        from chexqa.eval.stress import stressed_pictures  # loads cv2, which other runs do not need here
-
-        items += stressed_pictures.stressed_items(graded.benchmark, asked, stress)
-    whole = len(items) * run.about.get("rotations", 1) * run.about.get("repeats", 1)
+    turns = subset.turns_by_condition(graded.benchmark, run.about)
+    whole = turns.total() - turns[ORIGINAL]
     for model, count in done.items():
         if count < whole and model in models:
             yield (

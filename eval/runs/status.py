@@ -124,18 +124,10 @@ def _total(run: Run) -> int | None:
     place, about = run.benchmark_folder, run.about
     if not is_file(place / benchmark.ABOUT):
         return None
-    conditions = asked_conditions(about)
-    stress = about.get("stress", ())
-    if about["limit"] is None and about["limit_per_path"] is None and conditions == [ORIGINAL] and not stress:
-        items = int(read_json(place / benchmark.ABOUT, "benchmark", place)["counts"]["items"])
-    else:
-        whole = benchmark.load(place)
-        asked = subset.of_run(whole, about)
-        items = len(subset.conditioned(whole, asked, conditions))
-        if stress:
-            from chexqa.eval.stress import stressed_pictures  # loads cv2, which other runs do not need here
-
-            items += len(stressed_pictures.stressed_items(whole, asked, stress))
+    trial = about["limit"] is not None or about["limit_per_path"] is not None
+    if trial or asked_conditions(about) != [ORIGINAL] or about.get("stress", ()):
+        return subset.turns_by_condition(benchmark.load(place), about).total()
+    items = int(read_json(place / benchmark.ABOUT, "benchmark", place)["counts"]["items"])
     return items * int(about["rotations"]) * int(about["repeats"])
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import cv2
+import logs
 import numpy as np
 import pytest
 from grades import run, said, study
@@ -20,10 +21,13 @@ from chexqa.contract import benchmark
 from chexqa.contract.benchmark import image_path
 from chexqa.contract.items import Item, Picture
 from chexqa.eval.gallery import files as gallery
+from chexqa.eval.report.display_notes import unfinished_models
 from chexqa.eval.scoring.grade import grade_folders
+from chexqa.eval.scoring.sample import scored_sample
 from chexqa.eval.stress import cells, wordings
 from chexqa.eval.stress.degradations import DEGRADATIONS, SEVERITIES
 from chexqa.eval.stress.stressed_pictures import StressedPictures
+from chexqa.eval.tables.asked_items import states
 from chexqa.eval.thresholds.stress_tables import has_stress, stress, stress_curve
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import sha256
@@ -258,6 +262,9 @@ def test_a_run_under_stress_records_it_is_resumed_and_refuses_another(cli: Cli, 
     log.write_text("".join(json.dumps(turn) + "\n" for turn in turns if turn is not spoilt[item_id]))
     said = f"baseline/oracle: 1 of {len(spoilt)} altered questions (--condition, --stress) unfinished"
     assert said in " ".join(cli("grade", out)[1].split())
+    both = grade_folders([out, logs.log(tmp_path / "other", layered)])
+    (line,) = unfinished_models(both, states(scored_sample(both)))
+    assert line.startswith(f"Protocol independent: {said}")
 
 
 @pytest.mark.parametrize(
