@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from chexqa.contract import read_run
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import CONTESTED, PATH_STAGES
 from chexqa.contract.items import Path as QuestionPath
@@ -80,8 +79,6 @@ def compare_fresh(
     ways.
     """
     runs = load_pair((first, second), benchmark_folders)
-    for run in runs:
-        read_run.say(run.aside)
     abouts = [run.about["benchmark"] for run in runs]
     if abouts[0]["hash"] == abouts[1]["hash"]:
         raise InputError(

@@ -85,8 +85,6 @@ def compare_runs(
     """
     folders = [None if folder is None else Path(folder) for folder in benchmark_folders]
     runs = load_pair((Path(first), Path(second)), folders)
-    for run in runs:
-        read_run.say(run.aside)
     abouts = [run.about["benchmark"] for run in runs]
     if abouts[0]["hash"] != abouts[1]["hash"] and not shared:
         raise InputError(
@@ -107,8 +105,16 @@ def compare_runs(
 
 
 def load_pair(paths: tuple[Path, Path], folders: Sequence[Path | None]) -> tuple[Run, Run]:
-    """Return the two runs; each is loaded from its folder or from a file of predictions."""
-    first, second = (None if path.is_file() and path.suffix == ".jsonl" else read_run.load(path) for path in paths)
+    """Return the two runs; each is loaded from its folder or from a file of predictions.
+
+    A folder that is given twice is loaded once, and its lines that are not turns are named once.
+    """
+    found: dict[Path, Run | None] = {}
+    for path in dict.fromkeys(paths):
+        found[path] = None if path.is_file() and path.suffix == ".jsonl" else read_run.load(path)
+    for run in filter(None, found.values()):
+        read_run.say(run.aside)
+    first, second = (found[path] for path in paths)
     return (
         first or _predicted(paths[0], folders[0], second),
         second or _predicted(paths[1], folders[1] or folders[0], first),
