@@ -11,6 +11,7 @@ from chexqa.eval.cli import live_progress
 from chexqa.eval.runs.model_progress import ModelProgress
 from chexqa.eval.runs.runner import RunConfig
 from chexqa.files.terminal import messages, plural
+from chexqa.files.text import few
 
 
 def ask(order: RunConfig, folder: Path, send: bool, poll_s: float) -> list[ModelProgress]:
@@ -49,5 +50,4 @@ def _say(waiting: Sequence[Waiting]) -> None:
 
 
 def _names(paths: Sequence[Path]) -> str:
-    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
-    return ", ".join(str(path) for path in paths[:3]) + more
+    return few([str(path) for path in paths])

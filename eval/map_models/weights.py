@@ -15,6 +15,7 @@ from typing import Any
 from chexqa.eval.map_makers.geometry import INTERPOLATIONS, InputFormat
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, is_file, read_json
+from chexqa.files.text import few
 
 CONFIG, SCHEMA = "map_model.json", "map_model"
 SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".tar")
@@ -126,10 +127,7 @@ def load_state(model: Any, state: Mapping[str, Any], where: Path) -> None:
         ) from None
     wrong = [f"missing {key}" for key in found.missing_keys] + [f"unknown {key}" for key in found.unexpected_keys]
     if wrong:
-        more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-        raise InputError(
-            f"{where}: the weights do not fit the model ({', '.join(wrong[:3])}{more}); give the weights of this model."
-        )
+        raise InputError(f"{where}: the weights do not fit the model ({few(wrong)}); give the weights of this model.")
 
 
 def read_config(folder: Path) -> Record:

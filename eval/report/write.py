@@ -32,6 +32,7 @@ from chexqa.files.jsonio import Record, check, dump, json_bytes
 from chexqa.files.limits import MAX_JSON_BYTES
 from chexqa.files.opening import MissingError, check_folder, read_whole, real
 from chexqa.files.terminal import PHANTOM_NOTICE
+from chexqa.files.text import few
 from chexqa.stats import CONFIDENCE
 from chexqa.version import __version__
 
@@ -252,7 +253,7 @@ def _check_same_runs(folder: Path, groups: Sequence[Group]) -> None:
     if not names or set(map(_known, held)) == set(map(_known, now)):
         return
     known = [*dict.fromkeys(str(one["run"].get("name")) for one in held if one["run"].get("name"))]
-    named = f" ({', '.join(known[:3])}{f' and {len(known) - 3} more' if known[3:] else ''})" if known else ""
+    named = f" ({few(known)})" if known else ""
     raise InputError(
         f"{folder}: contains a report of other runs{named}; name another folder, or replace that report with "
         "--overwrite."
