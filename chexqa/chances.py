@@ -55,8 +55,8 @@ def of_points(own: int, other: int, weights: Sequence[float] = TRUE_POINTS) -> C
     """Return the chance levels of a question that asks which points on one side of the outline mark an error.
 
     ``own`` is the number of points on this side, ``other`` the number of points on the other side. ``weights`` are as
-    in :func:`numbers`. In the example, two of the six points are true on average, so the one point on this side is
-    false with probability 2/3.
+    in :func:`numbers`. In the example, two of the six points mark an error on average. The only point on this side
+    therefore marks no error with probability 2/3.
 
     >>> chance = of_points(1, 5)
     >>> round(chance.best, 3), chance.uniform

@@ -197,9 +197,8 @@ def few_lost_by_constants(random: np.random.Generator, draws: int, patients: int
                           ) -> tuple[Estimates, float]:  # fmt: skip
     """Simulate a model that always says yes, and another one that says no to a few patients with the first finding.
 
-    ``few`` is the mean number of these patients. The score is the mean over seven findings of sensitivity + specificity
-    -
-    1. Half of a finding's patients have it.
+    ``few`` is the mean number of these patients. The score is ``sensitivity + specificity - 1``, as a mean over seven
+    findings. Half of a finding's patients have it.
     """
     size = patients // (2 * FINDINGS)
     right = [np.full((draws, size), float(keyed_yes)) for keyed_yes in [1, 0] * FINDINGS]
@@ -219,7 +218,10 @@ MEANS = (0.5, 1.5, 2.9, 4.6)
 
 
 def few_differ(draws: int) -> dict[str, list[str]]:
-    """Return a table as Markdown lines, keyed by its title: two models with different answers in few patients."""
+    """Return the table on models that differ in few patients, as Markdown lines keyed by the table's title.
+
+    A cell has the coverage in %, and in brackets the mean width, of the interval of two models' difference.
+    """
     heads = ["patients", "score", *(f"{mean} differ" for mean in MEANS)]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for patients in (30, 100, 300, 1000):
@@ -263,7 +265,10 @@ LATENT = (0.0, 0.4, 0.8)
 
 
 def correlations(draws: int) -> dict[str, list[str]]:
-    """Return a table as Markdown lines, keyed by its title: the coverage of the intervals of a correlation."""
+    """Return the table on the interval of a correlation, as Markdown lines keyed by the table's title.
+
+    A cell has the coverage in %.
+    """
 
     # Each study is computed separately, so this table takes longer than the others.
     def cell(draw: Callable[[np.random.Generator], tuple[float, float, float]]) -> str:

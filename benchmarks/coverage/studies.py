@@ -1,12 +1,14 @@
-"""Coverage of a report's intervals: how often they contain the models' true skills, in 200 simulated studies.
+"""Coverage of a report's intervals: how often they contain the models' true skills, in simulated studies.
 
 Fourteen simulated models answer a made-up benchmark of seven findings. A model's skill at a level is the probability
 that it knows an answer; otherwise it guesses. Skills vary between patients.
 
     python benchmarks/coverage/studies.py [STUDIES] [CASES …]
 
-CASES are the sizes of studies (default: 2,100 and 100 cases). For each size the script prints the share of intervals
-that contain the true skill, and their mean width.
+- STUDIES: the number of simulated studies (default: 200).
+- CASES: the number of cases in a study; several numbers simulate several sizes of study (default: 2100 100).
+
+For each size, the script prints the share of intervals that contain the true skill, and the mean width of intervals.
 """
 
 from __future__ import annotations
@@ -70,9 +72,10 @@ def run_of(bench: Benchmark, right: dict[str, Bools]) -> Run:
 
 
 def with_answers(graded: Graded, right: dict[str, Bools]) -> Graded:
-    """Return the grades with the answers ``right`` in place of the graded ones.
+    """Return new grades, in which an answer is right if ``right`` says True, and otherwise wrong.
 
-    The rows must be sorted by model, then in the benchmark's order of items.
+    ``right`` has an array for each model, in the benchmark's order of items. The rows of ``graded`` must be sorted by
+    model, then in the same order.
     """
     flags = pl.Series("correct", np.concatenate([right[model] for model in graded.grades["model"].unique(
         maintain_order=True)]))  # fmt: skip

@@ -1,9 +1,10 @@
-"""Cost of asking a benchmark, compared with a bare httpx client that sends these request bodies.
+"""Speed and memory of chexqa's runner, compared with a bare httpx client that sends the same request bodies.
 
     python benchmarks/eval/run.py [--short] [callables] [throughput] [ideal] [cpu] [memory] [resume]
 
 Conversations have five turns with pictures of 0.6 MB. The bare client and the runner are timed alternately, against the
-server ``mock.py``. The result is the ratio of their best rounds. All of ``runner.run`` is measured.
+server ``mock.py``. The result is the ratio of the runner's best round to the client's best round. A round of the runner
+is a complete call of ``runner.run``.
 """
 
 from __future__ import annotations

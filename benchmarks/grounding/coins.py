@@ -72,9 +72,9 @@ def tables(
 def main(runs: int = 1000, *sizes: int) -> None:
     for patients in sizes or (30, 100, 200, 400):
         print(
-            f"{patients} patients, {runs} runs of each model: the share of runs with each verdict of chexqa, and the "
-            f"share with the verdict '{READS}' of the published measures CGR, UAR and IS (arXiv 2606.17710). A coin is "
-            "a model that answers at random, whatever the picture shows."
+            f"{patients} patients, {runs} runs of each model: the share of runs that get each verdict of chexqa, and "
+            f"the share that get the verdict '{READS}' by the published measures CGR, UAR and IS (arXiv 2606.17710). "
+            "A coin is a model that answers at random, whatever the picture shows."
         )
         whole = {coin(yes): (yes, yes, yes) for yes in COINS}
         lookers = [planted_looks.Planted(f"looks in {100 * looks:.0f} %", looks, 0, 0.9, USES) for looks in LOOKS]

@@ -287,9 +287,10 @@ def main(sources: dict[str, list[Callable[[], Lesion]]], fill: Fill) -> None:
         with ProcessPoolExecutor(2) as pool:
             rows = [one for one in pool.map(measured, source, [fill] * len(source), chunksize=4) if one is not None]
         print(
-            f"{name}, filled by '{fill}': {len(rows)} of {len(source)} radiographs can be filled. Percentage of "
-            "pictures that a classifier assigns to the right one of two sorts, such as target and irrelevant (95 % "
-            "interval in brackets; 50 by chance; at most 60 is wanted, because a good fill leaves no trace):",
+            f"{name}, filled by '{fill}': {len(rows)} of {len(source)} radiographs can be filled. Classifiers tell two "
+            "kinds of picture apart, such as target and irrelevant. A guesser gets 50 % right; at most 60 % is wanted, "
+            "because a good fill leaves no trace. Percentage that each classifier gets right, with its 95 % interval "
+            "in brackets:",
             flush=True,
         )
         for test in PIXELS:

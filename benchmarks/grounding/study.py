@@ -75,7 +75,7 @@ def shown(row: dict[str, float | None], name: str) -> str:
 
 
 def without_pictures(patients: int, repeats: int) -> None:
-    """Simulate answers of six models without a benchmark; print how often each model's verdict is right."""
+    """Simulate studies of six models without pictures; print how often all verdicts on the models are right."""
     right, wrong, held, of = 0, 0, Counter[str](), Counter[str]()
     for seed in range(1, repeats + 1):
         rows = planted_looks.table_of({model.name: model.rates for model in SIX}, patients, seed).to_dicts()
@@ -122,7 +122,7 @@ def main(cases: int = 400, repeats: int = 100, out: str = "") -> None:
 
 
 def again(bench: Benchmark, fresh: Benchmark, planted: dict[str, dict[str, float]], repeats: int) -> None:
-    """Repeat the study; print how often each model's verdict is right, and how many intervals hold the true value."""
+    """Repeat the study; print how often the verdicts on each model are right and intervals contain the true value."""
     fresh_seeds.exchange_labels = partial(exchange_labels, draws=20_000)
     looks: dict[str, Counter[str]] = {model.name: Counter() for model in SIX}
     memory: dict[str, Counter[str]] = {model.name: Counter() for model in SIX}

@@ -49,7 +49,8 @@ def simulated(name: str, seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
 def planted(name: str) -> dict[str, float]:
     """Return the true values of the made-up map maker ``name``, keyed by what they measure.
 
-    - ``size``: the probability of pointing at a small lesion, minus the probability for a large one (thirds by size).
+    - ``size``: the probability of pointing at a small lesion (smallest third of the lesions), minus the probability of
+      pointing at a large one (largest third).
     - ``pointing``: the mean probability of pointing at a lesion.
     - ``recognition``: the AUROC of the scores.
     """

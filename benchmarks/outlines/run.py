@@ -256,7 +256,10 @@ def answered(train: list[dict[str, Any]], test: list[dict[str, Any]]) -> npt.NDA
 
 
 def judge(args: argparse.Namespace) -> None:
-    """Print how often a forest finds the right one of four outlines: in all items, phantoms and real radiographs."""
+    """Print how often a random forest finds the right one of four outlines.
+
+    There is one result for all items, one for phantoms, and one for real radiographs.
+    """
     train = [json.loads(line) for line in args.train.open(encoding="utf-8")]
     test = [json.loads(line) for path in args.test for line in path.open(encoding="utf-8")]
     hits = answered(train, test)

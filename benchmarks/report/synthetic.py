@@ -93,7 +93,7 @@ def _right(item: Item, path: Any, last: int, random: np.random.Generator) -> tup
 def run(bench: Benchmark, models: int = 14, protocol: str = "end_to_end", seed: int = 1) -> Run:
     """Return a run of ``models`` models, with skills from the highest (sim-01) to the lowest.
 
-    A model knows an answer with a probability equal to its skill, and otherwise guesses. It guesses all places.
+    A model knows an answer with a probability equal to its skill; otherwise it guesses. Coordinates are always random.
     """
     random = np.random.default_rng(seed)
     assert bench.answers is not None

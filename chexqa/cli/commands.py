@@ -176,7 +176,7 @@ def validate(path: Path, image_root: Path | None, form: str, bench: Path | None)
 @click.command(epilog="Example: chexqa demo")
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("chexqa-demo"))
 def demo(folder: Path) -> None:
-    """Run all steps from cases to a report on drawn phantoms, with the offline baselines.
+    """Run all steps, from cases to a report, with drawn phantoms as cases and the offline baselines as models.
 
     All results are written to FOLDER (default: chexqa-demo).
     """

@@ -19,7 +19,7 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 @click.group(epilog="Example: chexqa leaderboard add board run --by 'our lab'")
 def leaderboard() -> None:
-    """Collect the scores of many runs in a folder with a static page (a leaderboard)."""
+    """Make a leaderboard: a folder with a static page that shows the scores of many runs."""
 
 
 @leaderboard.command(epilog="Example: chexqa leaderboard add board answers.jsonl --benchmark bench --by 'their lab'")

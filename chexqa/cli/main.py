@@ -38,7 +38,7 @@ class Entry(NamedTuple):
 
 
 COMMANDS: dict[str, Entry] = {
-    "demo": Entry("chexqa.cli.commands:demo", "Run all steps on drawn phantoms, with the offline baselines."),
+    "demo": Entry("chexqa.cli.commands:demo", "Run all steps, with phantoms as cases and baselines as models."),
     "synth": Entry("chexqa.cli.commands:synth", "Draw phantom cases: radiographs, anatomy and lesion masks."),
     "ingest": Entry("chexqa.cli.ingest:ingest", "Write a case manifest from a data set in its own layout."),
     "anatomy": Entry("chexqa.cli.commands:anatomy", "Add missing lung and heart masks with a model of your own."),
@@ -59,7 +59,7 @@ COMMANDS: dict[str, Entry] = {
     "heatmaps": Entry("chexqa.eval.cli.heatmaps:heatmaps", "Make localization maps, and grade them against masks."),
     "compare": Entry("chexqa.eval.cli.compare:compare", "Show what changed between two runs, item by item."),
     "report": Entry("chexqa.eval.cli.grade:report", "Write the report of runs: a page, plots, a gallery, tables."),
-    "leaderboard": Entry("chexqa.cli.leaderboard:leaderboard", "Collect the scores of many runs on a static page."),
+    "leaderboard": Entry("chexqa.cli.leaderboard:leaderboard", "Show the scores of many runs on a static page."),
     "import": Entry("chexqa.cli.interchange:import_", "Import benchmarks and results that others made."),
     "export": Entry("chexqa.cli.interchange:export", "Write a benchmark in other people's formats."),
     "completion": Entry("chexqa.cli.commands:completion", "Print a script for tab completion in bash, zsh or fish."),

@@ -276,10 +276,13 @@ def conversations(items: Iterable[Item]) -> list[tuple[Item, ...]]:
 
 @dataclass(frozen=True)
 class Origin:
-    """Origin of a benchmark: recipes and bank as records, seed, phantom or real data, kinds from plugins.
+    """Origin of a benchmark, as ``benchmark.json`` states it.
 
-    - ``fresh_of``: the older benchmark that this one is a fresh seed of, or None.
-    - ``interventions``: the field of ``benchmark.json``; None if there are no altered pictures.
+    - ``recipes``, ``bank``: the contents of the recipes and of the question bank.
+    - ``data``: ``phantom`` or ``real``.
+    - ``kinds``: the kinds of question that plugins add.
+    - ``fresh_of``: the older benchmark of which this benchmark is a fresh seed, or None.
+    - ``interventions``: the facts on altered pictures; None if the benchmark has no altered pictures.
     """
 
     name: str

@@ -108,10 +108,11 @@ def spread(works: Iterable[Work], seed: int, purpose: str) -> list[Work]:
 
 
 def read_cases(path: Path) -> list[tuple[str, ...]]:
-    """Read a file that lists cases, or items of cases; return for each a tuple of its ids.
+    """Return the ids of the cases that a file lists, as a tuple of one or two ids for each line.
 
-    The file has one id per line, or is JSON Lines with the fields ``case_id`` and, optionally, ``source_case_id`` (two
-    ids of one case). The file ``mask_review.jsonl``, which a benchmark's new version contains, is such a file.
+    A line is a case's id, or a JSON object with the field ``case_id`` (the id in the benchmark), the field
+    ``source_case_id`` (the id in the manifest), or both. An example is the file ``mask_review.jsonl`` of a benchmark's
+    new version.
     """
     found: list[tuple[str, ...]] = []
     for number, line in enumerate(read_text(path).splitlines(), start=1):
@@ -130,9 +131,10 @@ def read_cases(path: Path) -> list[tuple[str, ...]]:
 
 
 def among(works: Sequence[Work], wanted: Iterable[tuple[str, ...]], where: str) -> list[Work]:
-    """Return the cases of ``works`` that ``wanted`` lists; each entry of ``wanted`` has all ids of one case.
+    """Return the cases of ``works`` that ``wanted`` names.
 
-    Raises ``InputError``, whose message begins with ``where``, if an entry names no case of ``works``.
+    Each entry of ``wanted`` names one case, by its id in the benchmark, its id in the manifest, or both. Raises
+    ``InputError``, whose message begins with ``where``, if an entry names no case of ``works``.
     """
     by_id = {work.source: work for work in works if work.source} | {work.case_id: work for work in works}
     named: set[str] = set()

@@ -216,7 +216,7 @@ def mask_csv_titles() -> tuple[str, ...]:
 
 
 def reasons(kind: SheetKind) -> tuple[str, ...]:
-    """Return the reasons that can be chosen in a kind of sheet; without a proposal, nothing shown can be wrong."""
+    """Return the reasons that a kind of sheet offers; only sheets that show proposals offer :data:`OF_PROPOSALS`."""
     known = MASK_REASONS if kind == "masks" else ITEM_REASONS
     return tuple(reason for reason in known if kind not in ASKING or reason not in OF_PROPOSALS)
 

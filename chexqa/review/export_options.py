@@ -132,7 +132,7 @@ def chosen(
 ) -> list[Work]:  # fmt: skip
     """Return the cases that ``--cases``, ``--only`` and ``--sample`` select; a sample is random and stratified.
 
-    ``cases`` has all ids of each case that ``--cases`` names; None: the option is not given. Raises ``InputError``,
+    ``cases`` is the result of :func:`read_cases` for ``--cases``, or None without this option. Raises ``InputError``,
     whose message begins with ``path`` or an option, if too few cases fit.
     """
     named = works if cases is None else among(works, cases, f"--cases {wish.cases}")

@@ -53,7 +53,7 @@ _PATH = click.Path(path_type=Path)
               shell_complete=completion.protocol,
               help="A protocol; repeat the option for several.  [default: all]")  # fmt: skip
 @click.option("--prompt", metavar="plain|reason|bank:NAME", callback=params.prompt,
-              help="Prompt wording: the answer alone, reasoning first, or the bank's wording NAME.")  # fmt: skip
+              help="Ask for the answer only, ask for reasoning first, or use the bank's wording NAME.")  # fmt: skip
 @click.option(
     "--system", type=_PATH, metavar="FILE", help="A system prompt of your own, used instead of the question bank's."
 )
@@ -255,8 +255,8 @@ def _apart(found: list[Resolution]) -> str:
 @click.option("--discordance", default=30.0, show_default=True, type=click.FloatRange(0, 100, min_open=True),
               metavar="%", help="Share of items on which one of two models is right and the other wrong.")  # fmt: skip
 @click.option("--correlation", default=0.2, show_default=True, type=click.FloatRange(0, 1), metavar="R",
-              help="Correlation of the difference between the models on one item with their difference on another item "
-                   "of the same patient.")  # fmt: skip
+              help="Correlation R between two items of the same patient; the number that correlates is the difference "
+                   "between the models' scores on an item.")  # fmt: skip
 @click.option("--tests", default=1, show_default=True, type=click.IntRange(1, 1_000_000), metavar="K",
               help="Number of tests that Holm's correction covers. For example, 14 models need 368 tests: 4 scores "
                    "times 92 comparisons (91 pairs of models, and medical against general models).")  # fmt: skip

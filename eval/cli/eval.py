@@ -73,7 +73,7 @@ _NO_KEY = "Or ask the baselines, which need neither key nor server: --models bas
 @click.option("--protocol", default="end_to_end", show_default=True, metavar="|".join(protocols.PROTOCOLS),
               shell_complete=completion.protocol, help="What a model sees of its earlier answers.")  # fmt: skip
 @click.option("--prompt", metavar="plain|reason|bank:NAME", callback=params.prompt,
-              help="Prompt wording: the answer alone, reasoning first, or the bank's wording NAME.")  # fmt: skip
+              help="Ask for the answer only, ask for reasoning first, or use the bank's wording NAME.")  # fmt: skip
 @click.option(
     "--system", type=_PATH, metavar="FILE", help="A system prompt of your own, used instead of the question bank's."
 )

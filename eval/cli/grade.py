@@ -79,8 +79,8 @@ PLAN = click.option(
 )  # fmt: skip
 PROTOCOL = click.option(
     "--protocol", metavar="NAME",
-    help="Protocol of predictions that state none. Write it as the tables of 'chexqa grade' do, such as 'end_to_end' "
-         "or 'end_to_end (confidence)'. These predictions are compared with the runs of this protocol.",
+    help="Protocol to assume for predictions that do not name their protocol. They are compared with the runs of this "
+         "protocol. Write it as in the tables of 'chexqa grade', such as 'end_to_end' or 'end_to_end (confidence)'.",
 )  # fmt: skip
 
 

@@ -182,13 +182,14 @@ def standard_error(people: Iterable[Weights], assumed: Assumptions) -> float:
 def until_decided(
     people: Sequence[Weights], difference: float, assumed: Assumptions, count: int
 ) -> tuple[int | None, float]:
-    """Simulate runs until decided; return the median number of patients, and the share of runs that decide.
+    """Simulate runs that stop once they tell two models apart.
 
-    - ``people``: the weights of the patients' items.
-    - ``difference``: the true difference of the two models.
-    - ``count``: the number of patients in a run (at most :data:`MOST_RUN` are used).
+    Return the median number of patients asked until a run stops, and the share of runs that stop. The median is None if
+    half of the runs or fewer stop.
 
-    The median is None if half of the runs or fewer decide.
+    - ``people``: the weights of each patient's items.
+    - ``difference``: the true difference of the two models' scores.
+    - ``count``: the number of patients after which a run ends in any case (above :data:`MOST_RUN`: ``MOST_RUN``).
     """
     size = min(count, MOST_RUN)
     runs = max(50, min(RUNS, DRAWN // size))

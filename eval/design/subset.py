@@ -95,9 +95,9 @@ def conditioned(benchmark: Benchmark, items: tuple[Item, ...], conditions: Seque
 
 
 def turns_by_condition(benchmark: Benchmark, about: Record) -> Counter[str]:
-    """Return the number of turns of each model of a run, keyed by condition; ``about`` is its ``run.json``.
+    """Return how many turns a run asks of each model, keyed by condition; ``about`` is the run's ``run.json``.
 
-    A condition is ``original``, that of an altered picture, or a cell of stress.
+    A condition is ``original``, a change of the picture such as ``mirror``, or a stress cell such as ``noise-3``.
     """
     asked = of_run(benchmark, about)
     items = list(conditioned(benchmark, asked, asked_conditions(about)))

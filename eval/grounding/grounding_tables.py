@@ -102,7 +102,14 @@ def _coverage(unaltered: pl.DataFrame, cases: pl.DataFrame) -> pl.DataFrame:
 
 
 def grounding_findings(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each model, protocol and finding: two shares of changed answers, and their difference."""
+    """Return the net grounding of each model, protocol and finding.
+
+    - ``flipped_target``: the share of answers that change when the lesion is filled in.
+    - ``flipped_irrelevant``: the share of answers that change when other lung is filled in.
+    - ``net_grounding``: the difference ``flipped_target - flipped_irrelevant``.
+    - ``audited``: the number of cases.
+    - ``looks``: the verdict.
+    """
     cases = triples(answer_pairs(study))
     net: NetGrounding = net_grounding(study.sample, cases)
     table = net.cells.with_columns(

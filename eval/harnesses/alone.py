@@ -50,9 +50,12 @@ def doc_to_target(doc: Row) -> str:
 def process_results(doc: Row, results: Sequence[str]) -> dict[str, Any]:
     """Return the values of the metrics for one reply.
 
-    ``accuracy`` and ``readable`` are 1 or 0. The score corrected for chance needs all replies: ``corrected`` is a
-    record of this one, and :func:`corrected` computes the score from all records. Raise ``ValueError`` for a row whose
-    answer was left out.
+    - ``accuracy``: 1 for a right answer, otherwise 0.
+    - ``readable``: 1 for a reply in which an answer can be read, otherwise 0.
+    - ``corrected``: a record of the reply; :func:`corrected` computes the accuracy corrected for chance from the
+      records of all replies.
+
+    Raise ``ValueError`` for a row whose answer was left out of the export.
     """
     if doc.get("answer") is None:
         raise ValueError(

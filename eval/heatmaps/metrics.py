@@ -269,12 +269,12 @@ def _doubled_wins(inside: Floats, outside: Floats) -> int:
 
 @same_everywhere()
 def contrast_to_noise(values: Floats, mask: Mask, covered: Places | None = None) -> float | None:
-    """Return the contrast-to-noise ratio of a map, as in BioViL, whichever side of the mask's border is brighter.
+    """Return the contrast-to-noise ratio (CNR) of a map inside and outside a mask, as in BioViL.
 
-    It is ``|mean inside - mean outside| / sqrt(variance inside + variance outside)``. It is ``None`` for a map with one
-    value inside and another outside, and for a mask of all pixels or of none. ``covered`` has the flat indices of the
-    mask's pixels, if they are known. Source: Boecking et al., "Making the Most of Text Semantics to Improve Biomedical
-    Vision-Language Processing", ECCV 2022.
+    The CNR is ``|mean inside - mean outside| / sqrt(variance inside + variance outside)``. The result is ``None`` if
+    the mask has all pixels or none, or if both variances are 0 but the means differ. ``covered`` has the flat indices
+    of the mask's pixels, if they are known. Source: Boecking et al., "Making the Most of Text Semantics to Improve
+    Biomedical Vision-Language Processing", ECCV 2022.
     """
     inside = values.ravel()[np.flatnonzero(mask) if covered is None else covered].astype(np.float64)
     others = values.size - inside.size

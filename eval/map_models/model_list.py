@@ -1,4 +1,7 @@
-"""Known checkpoints (``map_models.yaml``), and the choice of a maker by the name of a checkpoint or a family."""
+"""Known checkpoints (``map_models.yaml``), and the choice of a map maker by the name of a checkpoint or model family.
+
+A map maker is the code that makes a model's localization maps.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,7 @@ def register_built_in() -> None:
 
 
 def choose(name: str, weights: Path | None) -> Chosen:
-    """Return the maker for the name of a known checkpoint or of a family.
+    """Return the map maker for the name of a known checkpoint or of a model family.
 
     Raise ``InputError`` for an unknown name. Also raise it for a maker with weights if their folder is not given or
     torch is not installed, and for a maker without weights if a folder is given.

@@ -117,7 +117,7 @@ class BaselineResponder:
 
     @cached_property
     def true_points(self) -> tuple[float, ...]:
-        """Return the weights of one, two and three true points (points that mark an error) in the recipe."""
+        """Return the recipe's weights for one, two and three true points in a case; a true point marks an error."""
         told = (recipe.get("true_points") for recipe in self.benchmark.about["recipes"])
         return tuple(next(filter(None, told), TRUE_POINTS))
 

@@ -1,4 +1,4 @@
-"""Meaning of failed requests: another attempt may succeed, or the turn gets a final state.
+"""Decision on a failed request: it is sent again, or its turn ends with a final state.
 
 Every failure becomes a :class:`SendError`, and :func:`judge` alone decides what follows.
 """

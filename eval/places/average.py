@@ -1,4 +1,4 @@
-"""Average map of a finding: how often its masks cover each cell of a grid over the picture, in other patients."""
+"""Average map of a finding, made for one case: how often masks of all other patients cover each cell of a grid."""
 
 from __future__ import annotations
 

@@ -24,9 +24,9 @@ def place_scores(benchmark: Benchmark, runs: Iterable[Run]) -> PlaceScores:
 
 
 def scores_of(benchmark: Benchmark, answers: Iterable[tuple[str, Shapes]]) -> PlaceScores:
-    """Return the scores of answers, keyed by the answer: an item id and shapes.
+    """Return the score of each answer. The keys of the result are the pairs in ``answers``: an item id and shapes.
 
-    Answers to items that do not ask for a place are left out.
+    An answer is left out if it has no shapes, or if the right answer of its item is not a place.
     """
     if not any(kind.form.is_place for kind in benchmark.kinds.values()):
         return {}

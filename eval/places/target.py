@@ -112,7 +112,7 @@ def ends(mask: Mask | None) -> tuple[float, float] | None:
 
 
 def target_of(measures: Mapping[str, Any], where: str) -> Target | None:
-    """Return the right place of a case, made from the masks in its key; None for a case without masks.
+    """Return the place that is the correct answer for a case, made from the masks in its key; None without masks.
 
     The mask of an absent finding is empty. Errors begin with ``where``.
     """
@@ -123,7 +123,7 @@ def target_of(measures: Mapping[str, Any], where: str) -> Target | None:
 
 
 def make_target(masks: Mapping[str, Mask]) -> Target:
-    """Return the right place of a finding, computed from masks.
+    """Return the place that is the correct answer for a finding, made from masks.
 
     ``masks`` has the mask ``lesion`` and, if known, ``right_lung``, ``left_lung`` and ``heart``.
     """

@@ -40,7 +40,12 @@ _BRACKETS = "in brackets: values at the lower and at the upper ends of the inter
 
 
 class Entry(NamedTuple):
-    """Entry of a reporting checklist: the point to report, its known facts, and its missing facts (None: no fact)."""
+    """Entry of a reporting checklist.
+
+    - ``item``: the point to report.
+    - ``known``: the known facts on this point, or None.
+    - ``missing``: the facts on this point that the user must add, or None.
+    """
 
     item: str
     known: str | None

@@ -250,7 +250,14 @@ def proportion(part: Sums, whole: Sums, binary: bool = True) -> Estimates:
 
 
 def corrected(right: Sums, chance: Sums, whole: Sums) -> Estimates:
-    """Return accuracies corrected for chance, ``(right - chance) / (whole - chance)``; a guesser gets 0 on average."""
+    """Return accuracies corrected for chance: a guesser gets 0 on average, and all answers right give 1.
+
+    The result is ``(right - chance) / (whole - chance)``, or NaN if ``whole`` equals ``chance``.
+
+    - ``right``: the summed weights of the right answers.
+    - ``chance``: the sums that guessing gives on average.
+    - ``whole``: the summed weights of all answers.
+    """
     above = Sums(right.total - chance.total, right.by_cluster - chance.by_cluster)
     room = Sums(whole.total - chance.total, whole.by_cluster - chance.by_cluster)
     value = np.where(room.total > 1e-9, _ratio(above.total, room.total), np.nan)

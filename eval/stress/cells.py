@@ -59,7 +59,10 @@ def check(benchmark: Benchmark, kinds: Sequence[str], protocol: str, blind: bool
 
 
 def cells(kinds: Sequence[str], language: str) -> list[str]:
-    """Return the cells of the given kinds of stress, in a benchmark's language; the kinds alternate."""
+    """Return the cells of the given kinds of stress; the kinds alternate, as in ``noise-1, blur-1, noise-2, blur-2``.
+
+    ``language`` is the code of the benchmark's language, such as ``en``; the cells of ``wording`` depend on it.
+    """
     of_kind = [_cells_of(kind, language) for kind in kinds]
     return [cell for row in zip_longest(*of_kind) for cell in row if cell is not None]
 

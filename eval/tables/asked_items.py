@@ -163,7 +163,7 @@ def simulator(run: Run, model: str) -> str | None:
 
 
 def stand_ins(graded: Graded) -> list[str]:
-    """Return a sentence for each model with a server that reports another model, or more than one."""
+    """Return a sentence for each model whose server says that another model, or more than one model, answered."""
     told = []
     for run in graded.runs:
         answerers = {name: Answerers() for name in run.models}
@@ -228,7 +228,7 @@ def dataset_summary(study: ScoredSample) -> pl.DataFrame:
 
     - ``kind, level, stage, items, cases, patients, findings``
     - ``chance, prior``: mean accuracy of guessing, and of always giving the most frequent answer.
-    - ``unstable``: the number of items with a key that changes with little noise in the masks.
+    - ``unstable``: the number of items whose key changes with a little noise in the masks.
     - ``clusters``: the unit of intervals, such as patients.
     """
     asked = study.graded.grades.select(_OF_ITEM).unique("item_id", keep="first", maintain_order=True)
@@ -277,11 +277,16 @@ def states(study: ScoredSample) -> pl.DataFrame:
 
 
 def costs(study: ScoredSample) -> pl.DataFrame:
-    """Return cost, tokens and latency of each model and protocol; null if the value of any turn is unknown.
+    """Return cost, tokens and latency of each model and protocol.
 
-    - Without altered and stressed items: ``asked`` (turns with an outcome), ``cost_usd``, ``cost_per_1000_usd``,
-      ``output_tokens`` (mean), ``latency_s`` (median).
-    - Of altered and stressed items: ``asked_altered``, ``cost_altered_usd``.
+    - ``asked``: the number of finished turns, without turns on altered and stressed items.
+    - ``cost_usd``, ``cost_per_1000_usd``: the cost of the turns in ``asked``, and of 1000 of them.
+    - ``output_tokens``: the mean number of output tokens of the turns in ``asked``.
+    - ``latency_s``: the median latency of the turns in ``asked``.
+    - ``asked_altered``: the number of finished turns on altered and stressed items.
+    - ``cost_altered_usd``: the cost of the turns in ``asked_altered``.
+
+    A cost, mean or median is null if the value of any turn is unknown.
     """
     rows = study.graded.grades.select(*WHO, "state", "cost_usd", "output_tokens", "latency_s")
     asked = rows.filter(~pl.col("state").is_in(UNFINISHED))

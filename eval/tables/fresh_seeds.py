@@ -162,18 +162,16 @@ def drop_table(
     benchmarks: tuple[Benchmark, Benchmark], grades: tuple[pl.DataFrame, pl.DataFrame], pairs: Sequence[Pair],
     margin: float = FRESH_MARGIN,
 ) -> tuple[pl.DataFrame, dict[str, int]]:  # fmt: skip
-    """Return the table of drops (score on the benchmark minus score on its fresh seed), and why items are left out.
+    """Return a table of how far accuracy drops on a fresh seed, and the number of items left out, keyed by reason.
 
-    - The table has the columns :data:`SCHEMA`: for each pair a row for each kind, and one for the mean of the kinds.
-    - The second result is the number of items left out, keyed by reason.
+    The table has the columns :data:`SCHEMA`. Each pair has a row for each kind of question, and a row for the mean of
+    the kinds. ``docs/fresh-seeds.md`` explains the columns and the verdicts.
 
-    Arguments:
+    - ``benchmarks``, ``grades``: the benchmark and its fresh seed, in this order, and the grades on each.
+    - ``pairs``: the models to compare, as the model's name in each of the two runs and the protocol of both runs.
+    - ``margin``: a drop gets the verdict "does not fall" if its whole interval lies below the margin.
 
-    - ``benchmarks``, ``grades``: first of the benchmark, then of its fresh seed.
-    - ``pairs``: a model's names in the two runs, and the protocol.
-    - ``margin``: a drop below it, with its interval, gets the verdict "does not fall".
-
-    ``docs/fresh-seeds.md`` defines p and the verdicts.
+    Raise ``InputError`` if the two models of a pair have no finished item on a common case.
     """
     known = [_known(bench, frame) for bench, frame in zip(benchmarks, grades, strict=True)]
     same = _same_questions(*benchmarks)
@@ -228,8 +226,8 @@ def _same_questions(one: Benchmark, other: Benchmark) -> set[tuple[str, str]]:
 def _comparable(rows: pl.DataFrame, same: set[tuple[str, str]]) -> tuple[pl.DataFrame, Counter[str]]:
     """Return the rows that are compared, and the number of items left out, keyed by reason.
 
-    A row is compared if :func:`_why_not` gives no reason against it, and if its case is on the other side, there
-    without a reason against its question of this kind.
+    A row is left out for a reason of its own (:func:`_why_not`), or because its question has no counterpart: the other
+    side lacks the case, or should ask the case this kind of question but has no row that can be compared.
     """
     about = rows.select("side", "case", "kind", "path", "item_id", "state", "flags", "scored").to_dicts()
     paths = {(row["side"], row["case"]): row["path"] for row in about}
@@ -248,7 +246,7 @@ def _comparable(rows: pl.DataFrame, same: set[tuple[str, str]]) -> tuple[pl.Data
 
 
 def _why_not(row: dict[str, Any], same: set[tuple[str, str]], open_ones: set[str]) -> str | None:
-    """Return the reason, independent of the other side, why a row is not compared; None if there is no such reason."""
+    """Return the reason why a row is not compared, whatever the other side has; None if no reason applies."""
     if row["item_id"] in open_ones:
         return "unfinished"
     if CONTESTED in row["flags"]:

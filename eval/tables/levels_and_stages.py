@@ -238,14 +238,14 @@ def case_stages(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def stages(study: ScoredSample) -> pl.DataFrame:
-    """Return the accuracy of each stage of each question path, without and with its earlier stages.
+    """Return the accuracy of each stage on each question path: of the stage alone, and with all earlier stages.
 
     - ``model, protocol, path, stage, cases, unfinished``
-    - ``reading``: the history under which the stage was asked.
-    - ``accuracy``: the share of cases with all kinds of the stage right.
-    - ``gated``: the share of cases with all kinds of this stage and of all earlier stages right.
-    - ``product``: the product of the accuracies of the stage's kinds.
-    - ``chance``: the probability of guessing all kinds of the stage right.
+    - ``reading``: the history that a model saw before the stage, such as its own answers.
+    - ``accuracy``: the share of cases in which all answers of the stage are right.
+    - ``gated``: the share of cases in which all answers of the stage and of all earlier stages are right.
+    - ``product``: the product of the accuracies of the stage's kinds of question.
+    - ``chance``: the probability of guessing all answers of the stage right.
     """
     by = ["path", "stage"]
     rows = whole_cases(study)

@@ -109,10 +109,11 @@ _SCORED = ["model", "protocol", "item_id", "score", "part", "stratum", "cluster"
 
 
 def score_rows(study: ScoredSample) -> pl.DataFrame:
-    """Return the rows with the columns ``score``, ``part`` (of the score) and ``stratum`` (of the part).
+    """Return the graded answers, with the score in which each answer counts.
 
-    The parts of a level are its kinds of question, with the strata of :func:`chexqa.eval.scoring.sample.strata`. The
-    parts of the score ``grid`` (the hit rate) are findings.
+    - ``score``: a level, or ``grid`` (the hit rate).
+    - ``part``: a part of the score: a kind of question for a level, a finding for ``grid``.
+    - ``stratum``: a part of the kind, as in :func:`chexqa.eval.scoring.sample.strata`; empty for ``grid``.
     """
     names = [*WHO, "item_id", "level", "kind", "finding", "scored", "cluster", YES, WEIGHT, RIGHT, CHANCE]
     level = strata(compared(study, names).filter(pl.col("scored")), WHO).with_columns(

@@ -62,7 +62,10 @@ def task_of(form: Form, depth: Floats, response: Bools, cluster: Ints) -> Task:
 
 
 def pooled(task: Task) -> Task:
-    """Return the task with all observations without an error merged into one, which belongs to no patient."""
+    """Merge all observations that show no error into one observation; return the new task.
+
+    The merged observation has their mean response and their total weight, and belongs to no patient.
+    """
     alone = ~task.has_error
     weight = float(task.weight[alone].sum())
     if not weight:

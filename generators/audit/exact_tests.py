@@ -114,11 +114,11 @@ class BinaryScore(NamedTuple):
 
 
 class NullScore(NamedTuple):
-    """Number of right answers that chance alone gives.
+    """Number of right answers that chance alone gives: ``least + each * hits``, where a hit is a right pick.
 
-    - ``mass``: the probabilities of 0, 1, 2 … hits (right picks).
-    - ``least``: the right answers without any hit.
-    - ``each``: the right answers that a hit adds: 1, or 2 for yes/no answers.
+    - ``mass``: the probabilities of 0, 1, 2, … hits.
+    - ``least``: the number of right answers if there is no hit.
+    - ``each``: the number of right answers that a hit adds: 1, or 2 for yes/no answers.
     """
 
     mass: Mass

@@ -155,7 +155,7 @@ class Outline:
 
 
 def point_places(image: Image) -> dict[str, tuple[float, float]]:
-    """Return the centre (x, y) of each coloured point of an RGB picture, keyed by colour; without missing colours."""
+    """Return the centre (x, y) of each coloured point that an RGB picture shows, keyed by the point's colour."""
     places = {}
     # Pixels that are neither grey nor cyan: all the points, and few other pixels.
     red, green, blue = cv2.split(image)

@@ -298,16 +298,17 @@ class EditSets:
 
 
 def levels_of_area(changes: Weights, shares: Weights) -> tuple[Numbers, list[Weights]]:
-    """Return two categories ``(N, 2)`` for each of N sets of four pictures, and the wanted shares of the categories.
+    """Sort N sets of four pictures into categories by area, in two ways; return the categories and their wanted shares.
 
-    A category is ``4 * grade + rank``:
+    The categories are an array ``(N, 2)`` with a column for each way, and there is an array of wanted shares ``(12,)``
+    for each column. A category is ``4 * grade + rank``:
 
-    - rank (0 to 3): how many wrong pictures have a smaller area than the right one.
-    - grade (0 small, 1 middle, 2 large): a difference of areas. First column: the two smallest areas; second column:
-      the smallest and the largest.
+    - rank: the number of wrong pictures with a smaller area than the right picture, from 0 to 3.
+    - grade: how much two of the four areas differ (0 little, 1 more, 2 much). Column 0 compares the smallest area with
+      the second smallest, column 1 the smallest area with the largest.
 
-    ``changes (N, 3)`` has ``log(wrong area / right area)`` of the three wrong pictures. ``shares (3, 4)`` has the
-    wanted shares of the ranks for each grade.
+    ``changes (N, 3)`` has ``log(wrong area / right area)`` of the three wrong pictures of each set. ``shares (3, 4)``
+    has the wanted share of each rank (column) within each grade (row).
     """
     # A guesser sees how large the differences are, so the shares must hold in each grade and not only over all grades.
     areas = np.sort(np.pad(changes, ((0, 0), (0, 1))), axis=1)

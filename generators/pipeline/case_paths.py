@@ -20,8 +20,9 @@ class Candidate:
     """A case that can get a question path.
 
     - ``image_key``: identifies the radiograph's pixels.
-    - ``flagged``: True if little noise in the masks would change a key; these cases are drawn last.
-    - ``depth``, ``size``: of the case's edits and of its lesion; used if the recipe names depths.
+    - ``flagged``: True if a little noise in the masks would change a key; flagged cases are drawn last.
+    - ``depth``: the depth of the case's edit, used if the recipe names depths.
+    - ``size``: the lesion's share of the picture, used if the recipe names depths.
     """
 
     source_case_id: str

@@ -115,7 +115,7 @@ class CaseSummary:
     """Summary of a case's survey that stays in memory.
 
     - ``usable``: True if the case can get a question path.
-    - ``flagged``: True if little noise in the masks would change the key of an attribute item.
+    - ``flagged``: True if a little noise in the masks would change the key of an attribute item.
     - ``grid``: True if the case has a grid item.
     - ``places``: the kinds of question on places that the case can get.
     - ``larger``: the right option of the comparison item, or None.

@@ -142,9 +142,9 @@ class PlacesRecipe:
     """Settings of questions on places.
 
     - ``absent_per_present``: the number of cases without the finding for each case with it.
-    - ``diffuse``: findings without a question for a box.
-    - ``diffuse_in_both_lungs``: findings without a question for a box if the mask lies in both lungs.
-    - ``heart``: findings of the heart. Only they get questions on the heart's width, and they count in no headline.
+    - ``diffuse``: findings for which no box is asked.
+    - ``diffuse_in_both_lungs``: findings for which no box is asked in a case whose mask lies in both lungs.
+    - ``heart``: findings for which the heart's width is asked; no question on these findings counts in a headline.
     """
 
     name: str

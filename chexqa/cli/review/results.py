@@ -189,8 +189,8 @@ def carry(
     help="Folder that the manifest's paths are relative to, if it is not the manifest's own folder.",
 )
 @click.option("--readers-to-remove", type=click.IntRange(1, 26), default=2, show_default=True,
-              help="Number of readers who must reject an item to remove it. An item that at least one "
-              "reader rejects, but fewer than this number, is contested.")  # fmt: skip
+              help="Number of readers who must reject an item before it is removed. An item rejected by fewer "
+              "readers is contested.")  # fmt: skip
 def apply(
     source: Path, stores: tuple[Path, ...], out: Path, new_version: str | None, benchmark: Path | None,
     mask_dir: Path | None, image_root: Path | None, readers_to_remove: int,
@@ -308,8 +308,8 @@ def _print_applied(applied: Applied) -> None:
 @click.option(
     "--blind",
     is_flag=True,
-    help="Show the key as one more answer among the readers', all without names, so that nobody can tell which one is "
-    "the key.",
+    help="Show the key among the readers' answers, as if a reader had given it. No names are shown, so nobody can tell "
+    "which answer is the key.",
 )
 @click.option(
     "--image-root",

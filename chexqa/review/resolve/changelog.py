@@ -91,7 +91,10 @@ def page(newest: str, older: str) -> str:
 
 
 def card(about: Record, changes: str) -> str:
-    """Return a short card with the changes, which ``chexqa audit`` later replaces by the full one."""
+    """Return a short card of a new version, with its changes; ``chexqa audit`` later replaces the card by the full one.
+
+    ``about`` is the new version's ``benchmark.json``.
+    """
     counts = about["counts"]
     notice = [f"**{PHANTOM_NOTICE[0].upper()}{PHANTOM_NOTICE[1:]}.**"] if about["data"] == "phantom" else []
     parts = [

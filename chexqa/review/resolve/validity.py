@@ -52,13 +52,14 @@ class AgainstKey:
 
 @dataclass(frozen=True)
 class Validity:
-    """The validity of a review; all fields but ``groups`` are keyed by reviewer (``None``: all reviewers).
+    """Validity of a review. All fields but ``groups`` are keyed by reviewer; the key ``None`` means all reviewers.
 
-    - ``seen``: the number of blind answers after which the reader judged the proposal.
-    - ``changed``: the share of these answers that the reader then changed.
-    - ``moved``: the number of changed answers that now equal the proposal.
+    - ``groups``: the agreement of blind answers with the key, for each group of answers.
+    - ``seen``: the number of questions answered blind for which the reviewer later judged the proposal.
+    - ``changed``: the share of the questions in ``seen`` for which the reviewer changed the blind answer.
+    - ``moved``: the number of questions in ``seen`` for which the reviewer changed the blind answer to the proposal.
     - ``planted``: the number of judged proposals that are wrong on purpose.
-    - ``accepted``: the share of these proposals that were accepted.
+    - ``accepted``: the share of the proposals in ``planted`` that the reviewer accepted.
     """
 
     groups: tuple[AgainstKey, ...]

@@ -1,7 +1,7 @@
-"""Drop-down lists of a work tab, and colours that mark a sheet's cells with an entry that an import would reject.
+"""Drop-down lists of a work tab, and colours that warn of entries that an import would reject.
 
-A cell turns orange if no answer can be read in it, and red if a verdict lacks its corrected answer. No entry is
-forbidden.
+A cell turns orange if its entry cannot be read. Cells of a row turn red if the row's verdict needs a corrected answer
+and has none. The colours only warn: a reviewer can type any entry.
 """
 
 from __future__ import annotations

@@ -116,7 +116,10 @@ def ruled_picture(image: Image) -> Image:
 
 
 def has_panel(bench: Benchmark, item: Item) -> bool:
-    """Return True for an item of stage 4 or of the grid with a lesion's mask in the key."""
+    """Return True if an item has a panel (:func:`item_panel`).
+
+    Only items of stage 4 and of the grid have a panel, and only if the key has the lesion's mask.
+    """
     _, keys = bench.key("a panel of what made the key")
     if "lesion" not in keys[item.case_id].measures.get("masks", {}) or not item.alone_images:
         return False

@@ -1,6 +1,6 @@
 """Rows of a study's sheets: repeated rows, and training rows, which show the key once the reader has answered.
 
-A hidden formula has the key, so the items of a training sheet are never asked in the study.
+A training sheet contains the key, in hidden formulas. Its items are therefore never asked in the study.
 """
 
 from __future__ import annotations
