@@ -110,9 +110,9 @@ def as_path(given: str | Path, meaning: str) -> Path:
 def load(path: str | Path) -> LoadedBenchmark | LoadedRun:
     """Read a benchmark folder or a run folder; raise ``InputError`` for any other path.
 
-    Type checkers know more of the results of :func:`load_benchmark` and :func:`load_run`.
     The result is also a :class:`chexqa.contract.benchmark.Benchmark` or a :class:`chexqa.contract.read_run.Run`, so it
-    can be given to every function that takes one of these.
+    can be given to every function that takes one of these. Code that is type-checked should call
+    :func:`load_benchmark` or :func:`load_run`: each returns only one type.
     """
     folder = as_path(path, "a benchmark or a run")
     if (folder / benchmark.ABOUT).is_file():

@@ -313,7 +313,10 @@ def runs(folder: Path, run: Run, server: str) -> None:
 
 
 def reviews(folder: Path, run: Run) -> None:
-    """Make sheets as reviewers return them, and import them: items, masks as xlsx and as csv, and a reader study."""
+    """Export review sheets and a reader study, fill them in as reviewers do, import them, and save a review page.
+
+    The sheets are about items, and about masks (once as xlsx and once as csv).
+    """
     deal = ("--reviewers", "anna,ben", "--overlap", 1)
     run("review", "export", "small", "-o", "sheets", *deal, "--both-parts")
     run("review", "export", "masks", "--what", "masks", "-o", "mask-sheets", *deal)

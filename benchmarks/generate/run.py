@@ -155,9 +155,9 @@ def speed(count: int, folder: Path) -> None:
             ("only decoded and encoded, with OpenCV, in two processes at once", pairs),
         ):  # fmt: skip
             print(f"{count} cases, {told}: {spent[-1].wall:.1f} s ({count / spent[-1].wall:.2f} cases/s)")
-    print(f"time of one worker divided by the time to only decode and encode pictures with OpenCV (target: {TARGET}): "
+    print(f"time of one worker divided by the time of decoding and encoding alone, with OpenCV (target: {TARGET}): "
           f"{ratios(ones, floors)}")  # fmt: skip
-    print("time of one worker divided by the time to only decode pictures and encode them with chexqa's encoder: "
+    print("time of one worker divided by the time of decoding and encoding alone, with chexqa's encoder: "
           f"{ratios(ones, owns)}")  # fmt: skip
     print(f"time of one worker divided by the time of two workers: {ratios(ones, twos)}")
     halves = [Spent(pair.wall / 2, pair.processor / 2) for pair in pairs]

@@ -105,9 +105,9 @@ def main(cases: int = 400, repeats: int = 100, out: str = "") -> None:
         planted = {model.name: planted_looks.expected(model, *chances, kinds) for model in SIX}
         table = grounding(scored_sample(first))
         print(
-            f"{table['audited'][0]} cases with the finding have an answer to the original picture, to the one with the "
-            "lesion filled in, and to the one with other lung filled in: "
-            f"{100 * table['audited_share'][0]:.0f} % of those with an answer to the original picture"
+            f"{table['audited'][0]} cases with the finding have answers to all three pictures (original, lesion filled "
+            f"in, other lung filled in); this is {100 * table['audited_share'][0]:.0f} % of the cases with an answer "
+            "to the original picture"
         )
         for row in table.to_dicts():
             print(f"{row['model']}: {row['looks']}; on the fresh seed: {row['fresh_verdict']}; published class: "

@@ -115,8 +115,8 @@ def again(bench: Benchmark, repeats: int) -> None:
         due, inside = float(np.mean(truth[name, number])), [one for one in found_ if not np.isnan(one)]
         if number.startswith("threshold"):
             middle = f"{np.median(inside):.1f} px" if inside else "none"
-            print(f"{name}, {number}: true value {_pixels(due)}, median estimate {middle} (found in {len(inside)} of "
-                  f"{repeats} studies)")  # fmt: skip
+            print(f"{name}, {number}: true value {_pixels(due)}, median estimate {middle} ({len(inside)} of {repeats} "
+                  "studies have an estimate in the tested range)")  # fmt: skip
         else:
             print(f"{name}, {number}: true value {100 * due:.1f} %, mean estimate {100 * float(np.mean(inside)):.1f} %")
     for number, all_ in held.items():

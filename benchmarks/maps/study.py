@@ -42,7 +42,7 @@ def random_makers(folder: Path) -> dict[str, Path]:
     Without torch, the result is empty.
     """
     if importlib.util.find_spec("torch") is None:
-        print("torch is not installed, so the makers with random weights are left out")
+        print("torch is not installed, so the map models with random weights are left out")
         return {}
     sys.path.insert(0, str(HERE.parents[1] / "tests" / "support"))
     import tiny_map_models as tiny

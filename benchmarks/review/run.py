@@ -159,12 +159,12 @@ def fill(path: Path, said: Callable[[str], dict[str, str]]) -> None:
 
 
 def answer(row: str) -> dict[str, str]:
-    """Return the entries of a row answered by the first option, keyed by column title."""
+    """Return what a reader enters into a row to choose option 1, keyed by column title."""
     return {columns.ANSWER: "1"}
 
 
 def accept(row: str) -> dict[str, str]:
-    """Return the entries of a row with an accepted proposal, keyed by column title."""
+    """Return what a reviewer enters into a row to accept its proposal, keyed by column title."""
     return {columns.VERDICT: "accept"}
 
 

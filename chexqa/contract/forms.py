@@ -136,7 +136,7 @@ class Place(Form):
         self.name = name
 
     def chance(self, options: int, right: int = 1) -> float:
-        """Return the chance of guessing right between a place and "nowhere"; none is stated for the coordinates."""
+        """Return the chance of guessing right whether the finding is somewhere or nowhere, at whatever place."""
         return 1 / options
 
     def right_answers(self, key: Sequence[int]) -> list[tuple[int, ...]]:

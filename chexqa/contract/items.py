@@ -172,7 +172,7 @@ class Item:
 class Answer:
     """Key of one item.
 
-    - ``answer``: sorted option numbers (grid: every hit cell; empty if no cell can be hit).
+    - ``answer``: the sorted numbers of the right options; for a grid, of every cell that is a hit (there may be none).
     - ``chance``: the probability that a guess is right if the guesser knows how items are made.
     - ``chance_uniform``: on coloured points, one divided by the number of possible answers; otherwise None.
     - ``chance_joint``: on coloured points, the probability of guessing both of the case's items right; otherwise None.

@@ -145,9 +145,9 @@ class Line(NamedTuple):
 class Aside(NamedTuple):
     """Summary of all lines in one log that are not turns.
 
-    - ``path``, ``lines``: the log, and the number of these lines.
-    - ``first``, ``why``: the number of the first of them, and its problem.
-    - ``newer``: True if it is a turn with fields that this version does not know.
+    - ``path``, ``lines``: the path of the log, and the number of lines that are not turns.
+    - ``first``, ``why``: the number of the first line that is not a turn, and what is wrong with this line.
+    - ``newer``: True if the line ``first`` is a turn with unknown fields, as a newer version of chexqa writes it.
     """
 
     path: Path
@@ -200,7 +200,7 @@ class Run:
 
     @property
     def counted_turns(self) -> tuple[Turn, ...]:
-        """The turns that are graded: those on the cases of :attr:`stopped_on`, or all turns if it is None."""
+        """The turns to grade: all, or only those on the cases :attr:`stopped_on` if a stopping rule ended the run."""
         cases = self.stopped_on
         return self.turns if cases is None else tuple(turn for turn in self.turns if turn.case_id in cases)
 

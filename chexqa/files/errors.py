@@ -21,7 +21,7 @@ EXIT_UNFINISHED = 3
 class InputError(Exception):
     """Error in the input; its message is one sentence with the place, the value and the remedy. Exit code 2.
 
-    ``parts`` are the messages of the wrong parts, if the message lists several.
+    If the message lists several errors, such as those of a file's lines, ``parts`` has one message for each of them.
     """
 
     parts: tuple[str, ...] = ()

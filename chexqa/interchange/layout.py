@@ -92,12 +92,15 @@ def split_list(question: str, count: int) -> tuple[str, list[str]] | None:
 
 
 def with_list(question: str, texts: list[str]) -> str:
-    """Return the question followed by its options as in the release; this is the inverse of :func:`split_list`."""
+    """Return the question followed by the list of its options, as CheXpercept's files have it.
+
+    :func:`split_list` does the inverse.
+    """
     head = question if question.endswith(f"\n{LIST_HEAD}") else f"{question}\n\n{LIST_HEAD}"
     return "\n".join([head, *(f"({number}) {text}" for number, text in enumerate(texts, start=1))])
 
 
 def ordinal(number: int) -> str:
-    """Return the name that the release gives to the picture of option ``number``: ``"1st mask"`` for 1."""
+    """Return the name of option ``number``'s picture in CheXpercept's files: ``"1st mask"`` for 1."""
     ending = {1: "st", 2: "nd", 3: "rd"}.get(number, "th")
     return f"{number}{ending} mask"

@@ -57,8 +57,9 @@ def shown_mask(loaded: LoadedCase) -> ShownMask:
 
 
 def mask_seen(image_key: str, stored: Mapping[str, Any]) -> str:
-    """Return the hash of a radiograph, lesion and lungs; ``stored`` has the masks, run-length encoded at the size of
-    the working image.
+    """Return one hash for a radiograph, its lesion and its lungs.
+
+    ``stored`` has the masks, run-length encoded at the size of the working image.
     """
     return _hash("mask", image_key, _runs(stored, (LESION, *LUNGS)))
 

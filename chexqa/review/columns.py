@@ -211,7 +211,8 @@ def widened(shown: Sequence[Column], picture: int) -> tuple[Column, ...]:
 
 
 def mask_csv_titles() -> tuple[str, ...]:
-    """Return the titles of a csv mask sheet: CheXpercept's own, reason, comment, and those that the import needs."""
+    """Return the column titles of a mask sheet that is a csv file, in their order."""
+    # CheXpercept's columns, then reason and comment, then the columns that the import needs.
     return (KEY_ID, DICOM_ID, TARGET, PLOT_PATH, OPTIMAL, REASON, COMMENT, *MARKS)
 
 

@@ -259,7 +259,7 @@ class Pictures:
         self._sizes: dict[str, tuple[int, int] | None] = {}
 
     def find(self, name: str, uses: Counter[str]) -> str | None:
-        """Return a picture's path within the folder; None if there is no such picture.
+        """Return the path of the picture with this name, relative to the folder; None if there is no such picture.
 
         ``uses`` has the number of names that lead to each path. Raises ``InputError`` if the name fits several
         pictures, or if another name leads to the same picture.
@@ -278,7 +278,7 @@ class Pictures:
         return found[0] if found else None
 
     def first(self, name: str) -> str | None:
-        """Return the path within the folder of the first picture that a name fits, or None."""
+        """Return the path of the first picture that the name fits, relative to the folder; None if it fits none."""
         return next(iter(self._fitting(name)), None)
 
     def size(self, name: str) -> tuple[int, int] | None:

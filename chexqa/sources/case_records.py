@@ -176,8 +176,8 @@ class Places:
         found = self._find(text, path)
         if found != path:
             raise InputError(
-                f"{path}: the manifest's relative path to this file would lead to {found}, because a folder on the way "
-                "is a link; write the manifest into a folder that is not reached by a link."
+                f"{path}: the manifest would name this file '{text}', but the manifest's own folder has another file "
+                f"at this path ({found}); write the manifest into another folder."
             )
         return Path(text).as_posix()
 
@@ -319,8 +319,10 @@ def structures(places: Places, root: Path, name: str) -> tuple[dict[str, str], d
         if structure not in cases.STRUCTURES and structure not in findings.FINDINGS:
             known = [*cases.STRUCTURES, *findings.FINDINGS]
             if structure.rstrip("-_ 0123456789") in known:
+                name = structure.rstrip("-_ 0123456789")
                 raise InputError(
-                    f"{path}: join the masks of one structure into one file, without a number in its name."
+                    f"{path}: has a number in its name, but a picture has only one mask of each structure or finding; "
+                    f"join its masks into one file with the name '{name}.png'."
                 )
             raise InputError(f"{path}: '{structure}' is neither a finding nor a structure{suggest(structure, known)}.")
         group = anatomy if structure in cases.STRUCTURES else lesions

@@ -142,8 +142,8 @@ def _check_box(entry: Record, about: Record, source: Record, where: str) -> None
     found: list[float] = [left, top, right - left, bottom - top]
     if max(_overlap(found, box), _overlap([scale * value for value in found], box)) < _LEAST_OVERLAP:
         raise InputError(
-            f"{where}: its run lengths lie in the box {found}, but its 'bbox' is {box}; write run lengths down the "
-            "columns, as pycocotools does, and a 'bbox' as [x, y, width, height], or leave out 'bbox'."
+            f"{where}: its run lengths lie in the box {found}, but its 'bbox' is {box}; count run lengths column by "
+            "column from top to bottom, as pycocotools does, and give 'bbox' as [x, y, width, height], or leave it out."
         )
 
 

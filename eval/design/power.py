@@ -31,7 +31,8 @@ class Assumptions:
     """Assumptions about two models and the test of their difference.
 
     - ``discordance``: the share of items on which one model is right and the other wrong.
-    - ``correlation``: the correlation of these differences within a patient.
+    - ``correlation``: the correlation of the models' difference on one item with their difference on another item of
+      the same patient.
     - ``alpha``: the significance level.
     - ``power``: the wanted probability that a test finds a difference.
     - ``tests``: the number of tests that Holm's method corrects together.
@@ -57,11 +58,12 @@ class Resolution(NamedTuple):
     - ``standard_error``: the standard error of the difference of two models.
     - ``detectable``: the smallest difference that is detected with the wanted power.
     - ``largest``: the largest difference that two models can have, at most 1.
-    - ``power``: the probability of detecting the difference that the user named.
-    - ``needed``: the number of patients that a study needs to detect this difference with the wanted power.
-    - ``alike``: the number of patients that a study needs to show that two equal models differ by less.
-    - ``sequential``: the median number of patients of a run until decided; None if half or fewer decide.
-    - ``within``: the share of these simulated runs that decide.
+    - ``power``: the probability of detecting the named difference, which the user gives.
+    - ``needed``: the number of patients needed to detect the named difference with the wanted power.
+    - ``alike``: the number of patients needed to show that two equal models differ by less than the named difference.
+    - ``sequential``: the median number of patients that a simulated run asks until it tells two models apart; None if
+      half of the runs or fewer do so.
+    - ``within``: the share of simulated runs that tell two models apart.
 
     ``needed`` and ``alike`` count all patients of the study, also those without items in the score. ``sequential`` and
     ``within`` are None for a single kind of question. If no model can answer any item right, ``power`` is 0 and the
@@ -98,7 +100,7 @@ def resolutions(
 
     - ``asked``: the items of the study.
     - ``difference``: the difference of interest, as a fraction.
-    - ``patients``: the size of the study, if it has other than the patients in ``asked``.
+    - ``patients``: the number of patients in the study; None for the number in ``asked``.
 
     Raise ``InputError`` if ``difference`` is larger than possible with ``assumed.discordance``.
     """

@@ -98,7 +98,7 @@ class Entries:
 
 
 def collect(graded: Graded) -> Entries:
-    """Return an entry for each item that at least one run asks, with each row's first answer to it.
+    """Return an entry for each item that at least one run asks, with the first answer of every model and protocol.
 
     Answers to unaltered items come without the text of the reply; :class:`Replies` adds it.
     """

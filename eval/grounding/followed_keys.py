@@ -48,9 +48,9 @@ def changed_on_repetition(sample: Sample, originals: pl.DataFrame) -> tuple[pl.D
 
 
 def seen_removed(sample: Sample, originals: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return the share of phantoms with a right "yes" on which the twin without the lesion gets a "no".
+    """Return how often a phantom without the lesion gets a right "no", if its twin with the lesion gets a right "yes".
 
-    Only phantoms made with ``synth --twins`` have a twin.
+    The result is a table with the models and protocols, and their shares. Only ``synth --twins`` makes twins.
     """
     rows = originals.filter(kind="detection")
     key = pl.col("answer").list.first()

@@ -17,7 +17,7 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item, clusters
 from chexqa.eval.grounding.answer_pairs import WHO
 from chexqa.eval.scoring.intervals import LEAST_CLUSTERS, Estimates, Groups, Sample, proportion
-from chexqa.eval.scoring.sample import contrasts, onto
+from chexqa.eval.scoring.sample import contrasts, mean_weights
 from chexqa.files.terminal import plural
 from chexqa.generators.interventions import altered_items
 
@@ -83,7 +83,7 @@ def net_grounding(sample: Sample, rows: pl.DataFrame) -> NetGrounding:
     size = groups.keys.height
     both = target.join(irrelevant).combine(contrasts(2 * size, [(one, size + one) for one in range(size)]))
     keys = groups.keys.select(WHO).unique(maintain_order=True)
-    mean = onto(keys, groups.keys.select(WHO), _in_mean(groups.keys, np.diff(whole.by_cluster.indptr)))
+    mean = mean_weights(keys, groups.keys.select(WHO), _in_mean(groups.keys, np.diff(whole.by_cluster.indptr)))
     direct = sparse.csr_matrix(sparse.hstack([mean, -mean]))
     good = pl.col("right") & pl.col("target") & ~pl.col("irrelevant")
     grounded = proportion(groups.sums(good), whole).combine(mean)

@@ -119,9 +119,9 @@ def domains(table: pl.DataFrame, known: pl.DataFrame, domain: Mapping[str, str |
 def correlations(rows: pl.DataFrame, table: pl.DataFrame, scores: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
     """Return the correlations of localization (``pointing``) with recognition, lesion size and number of areas.
 
-    - Over findings, for each model: with recognition, lesion size and number of areas.
-    - Over models: with recognition.
-    - Over cases within findings, for each model: with recognition, as it is and for equal lesion size.
+    - Over findings, for each model: the correlations with recognition, lesion size and number of areas.
+    - Over models: the correlation with recognition.
+    - Over cases within findings, for each model: the correlation with recognition, and the same at equal lesion size.
     """
     made: list[dict[str, Any]] = []
     size = rows.group_by("finding").agg(pl.col("lesion_share").median(), pl.col("components").mean())

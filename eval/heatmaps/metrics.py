@@ -73,7 +73,8 @@ class Levels(NamedTuple):
 def levels(values: Floats, covered: Places) -> Levels:
     """Return a map's values (0 to 1) as whole numbers from 0 to :data:`STEPS`, and how many pixels have each number.
 
-    ``covered`` has the flat indices of the pixels in the mask.
+    A value above 0 becomes at least 1. ``covered`` has the flat indices of the mask's pixels: pixels are counted in the
+    whole map (``whole``) and inside the mask (``inside``).
 
     >>> found = levels(np.float32([[0, 1e-9, 0.5, 1]]), np.array([2, 3]))
     >>> found.steps.tolist(), int(found.whole[0]), int(found.inside[0])
@@ -148,10 +149,11 @@ def _overlap(end: str, marked: int, both: int, area: int) -> Values:
 def grade_places(
     rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], mask: Mask, hits: Sequence[int]
 ) -> Values:
-    """Return the share of marked pixels that are hits, keyed by metric, and the cell of the grid with most of them.
+    """Return the share of marked pixels that are hits, keyed by metric.
 
-    ``rows`` and ``columns`` are the positions of the marked pixels: a map's maximum, or a reader's points. ``hits`` has
-    the numbers of the cells that are hits. The metrics count as hits:
+    The result also has the key :data:`CELL`: the number of the grid's cell with the most marked pixels. ``rows`` and
+    ``columns`` are the positions of the marked pixels: a map's maximum, or a reader's points. ``hits`` has the numbers
+    of the cells that are hits. The metrics count as hits:
 
     - ``pointing``: pixels inside the mask.
     - ``pointing_15px``: pixels inside the mask or at most 15 px away, if the picture's longer side is 1024 px.

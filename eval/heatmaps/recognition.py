@@ -72,7 +72,7 @@ def read_scores(model: str, folder: Path, truth: Truth) -> pl.DataFrame | None:
 
 
 def fold_of(cluster: str) -> int:
-    """Return the number, from 0, of the part of the patients to which a patient belongs, by the name alone."""
+    """Return the number (from 0) of the fold that a patient belongs to; it depends only on the patient's name."""
     return digest("fold of a patient", cluster)[0] % FOLDS
 
 

@@ -4,8 +4,8 @@ It reads three layouts:
 
 - ``torch.save`` since 1.6: a zip archive.
 - ``torch.save`` before 1.6: a sequence of pickles, followed by the bytes of the storages.
-- ``pickle.dump`` of a tensor: a pickle that embeds the second layout, as CheXlocalize's map files
-  (https://github.com/rajpurkarlab/cheXlocalize).
+- ``pickle.dump`` of a tensor: a pickle in which the second layout is embedded. CheXlocalize's map files
+  (https://github.com/rajpurkarlab/cheXlocalize) have this layout.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pool of the hosts (threads, processes or event loops) that call a user's Python model (callable).
+"""Pool of the hosts that call a user's Python model (callable); a host is a thread, a process or an event loop.
 
 Requests wait in a queue and are asked in batches of similar length.
 """
@@ -30,12 +30,13 @@ class Request:
 
 
 class Pool:
-    """Pool of the hosts of one callable; at most ``places`` conversations are asked at once.
+    """Pool of the hosts that call one Python model; at most ``places`` conversations are asked at once.
 
-    - If devices are given, the callable runs in one worker process for each device.
-    - Without devices, an async callable runs in this process, and several calls run at the same time.
-    - Without devices, any other callable runs in one thread of this process.
-    - A callable with ``answer_batch`` gets several waiting conversations in one call, up to its ``batch_size``.
+    - With devices, the hosts are worker processes, one for each device.
+    - Without devices, the host of an async callable is this process's event loop, in which several calls run at once.
+    - Without devices, the host of any other callable is one thread of this process.
+
+    A callable with ``answer_batch`` gets several waiting conversations in one call, up to its ``batch_size``.
     """
 
     def __init__(self, served: Served, places: int, timeout_s: float) -> None:

@@ -24,8 +24,9 @@ TOLERANCE, GAP, SMALLEST = 0.015, 0.02, 1000 / 1024**2
 class Target:
     """Right place of a finding.
 
-    - ``mask``: the mask ``(H, W)``; ``lungs``: the lungs ``(H, W)``.
-    - ``heart``: the columns of the heart's left and right end, in pixels; ``chest``: those of the lungs.
+    - ``mask``, ``lungs``: the masks ``(H, W)`` of the finding and of both lungs.
+    - ``heart``: the columns of the left and the right end of the heart, in pixels.
+    - ``chest``: the columns of the left and the right end of both lungs, in pixels.
 
     ``lungs``, ``heart`` and ``chest`` are None if unknown.
     """

@@ -102,7 +102,7 @@ def _last(reader: Reader, text: str, found: list[AnswerPlace], cut: bool) -> Par
         return None
     place = candidates[-1]
     value = reader.value(text, place.value)
-    if value.parsed is None or (cut and reader.multi and not value.is_closed):
+    if value.parsed is None or (cut and reader.multi and not value.is_complete):
         return None
     denied = [reader.value(text, one.value).parsed for one in found if one.certainty is Certainty.DENIED]
     if any(set(one or ()) & set(value.parsed) for one in denied) or AGAIN.search(text, place.value):

@@ -1,8 +1,8 @@
-"""Reading of an announced answer: the options that its lines name, or nothing if the options are not clear.
+"""Reading of an answer that follows words such as "Answer:".
 
-A line is read from its beginning: one option, or options joined by commas or words such as "and". After the options,
-the line may end or continue with a remark or a reason. The line is not read if it continues with another option, a
-denial, or a noun that makes the number a count ("2 points").
+The answer begins a line: one option, or options joined by commas or words such as "and". After the options, the line
+may end or continue with a remark or a reason. If it continues with another option, a denial, or a noun that makes the
+number a count ("2 points"), the answer is unclear.
 """
 
 from __future__ import annotations
@@ -106,10 +106,13 @@ _STOPS = re.compile(r"[\s.!。]*")
 
 
 class Value(NamedTuple):
-    """Options that an answer's lines name; ``is_closed`` is True if later text shows that nothing was cut off."""
+    """Answer read at one place of a reply: the sorted positions of its options, or None if it is unclear.
+
+    ``is_complete`` is False if the reply does not show where the answer ends; a truncated reply may then lack options.
+    """
 
     parsed: Parsed | None
-    is_closed: bool
+    is_complete: bool
 
 
 class Reader:

@@ -32,13 +32,15 @@ Floats = npt.NDArray[np.floating]
 
 
 def random_readers(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each protocol, score and model.
+    """Return a row for each protocol, score and model, which compares the model with the readers.
 
-    - ``readers, patients``: their numbers; a row needs three readers and :data:`LEAST_CLUSTERS` patients.
-    - ``difference``: the model's score minus the mean of the readers, with its interval and ``df``.
-    - ``p``: of the test, for five readers or more; ``p_holm``: corrected; ``differ``: True if ``p_holm`` is small.
+    - ``readers``, ``patients``: the numbers of readers and of patients.
+    - ``difference``: the model's score minus the mean of the readers, with interval and ``df`` (degrees of freedom).
+    - ``p``: p of the test that the difference is zero; null for fewer than five readers.
+    - ``p_holm``: ``p`` corrected by Holm's method; null for baselines and for the grid.
+    - ``differ``: True if ``p_holm`` is below :data:`ALPHA`; null if ``p_holm`` is null.
 
-    Models with unfinished items are left out.
+    A row needs three readers and :data:`LEAST_CLUSTERS` patients. Models with unfinished items are left out.
     """
     known = study.completeness.filter((pl.col("unfinished") == 0) & pl.col("known"))
     rows: list[dict[str, Any]] = []

@@ -197,7 +197,7 @@ def unfinished(states: pl.DataFrame, elsewhere: set[str], allow_partial: bool) -
 
 
 def unfinished_models(graded: Graded, states: pl.DataFrame) -> Iterable[str]:
-    """Yield the lines of :func:`unfinished` on the models of every protocol, and those of :func:`_altered_open`.
+    """Yield a line for each model with unfinished items or unfinished altered questions, one protocol after another.
 
     If there are several protocols, each line begins with its protocol.
     """

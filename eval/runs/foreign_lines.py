@@ -51,7 +51,8 @@ def repair(folder: Path, dry: bool = False) -> list[Repaired]:
     """Move every line that is not a turn out of a run's logs; with ``dry``, move nothing.
 
     Return an entry for each log with lines to move. Raise ``InputError`` if the folder is not a run, or if another
-    process writes such a log; logs with earlier names are then already repaired.
+    process is writing a log with lines to move. Logs are repaired in alphabetical order, so the logs before that one
+    are repaired even then.
     """
     read_run.read_about(folder)
     found = [_repair(path, dry) for path in sorted((folder / TURNS).glob("*.jsonl"))]

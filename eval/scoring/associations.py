@@ -1,7 +1,7 @@
 """Correlations between two columns of right and wrong answers, with 95 % intervals over patients.
 
-A correlation of fewer than :data:`LEAST_CORRELATED` patients, or with too few rare answers (:data:`LEAST_RARE`), has no
-interval. ``docs/intervals.md`` explains the intervals.
+A correlation has no interval if there are fewer than :data:`LEAST_CORRELATED` patients, or if right or wrong answers
+are too rare (:data:`LEAST_RARE`). ``docs/intervals.md`` explains the intervals.
 """
 
 from __future__ import annotations

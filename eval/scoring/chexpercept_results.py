@@ -138,9 +138,8 @@ def _protocol(path: Path, given: str | None) -> Protocol:
     setting = real(path).parent.name.removeprefix("oracle_")
     if setting not in ORACLES:
         raise InputError(
-            f"{path}: the protocol is unknown, because the file's folder is not named oracle_<setting>; give "
-            "--protocol with one of these names (in brackets, the folder that stands for the name): "
-            f"{', '.join(f'{name} (oracle_{setting})' for setting, name in ORACLES.items())}."
+            f"{path}: its folder is not named oracle_<setting>, so the protocol is unknown; give it with --protocol: "
+            f"{', '.join(f'{name} (the protocol of oracle_{setting})' for setting, name in ORACLES.items())}."
         )
     return ORACLES[setting]
 

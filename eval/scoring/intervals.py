@@ -150,9 +150,11 @@ class Estimates:
     - ``value (M,)``: the scores; NaN for a score that cannot be computed.
     - ``below, above (M,)``: the distances from the score to the lower and to the upper end of its interval.
     - ``influence (M, P)``: the clusters' contributions to the score's error; their squares sum to its variance.
-    - ``members (M, P)``: the change of the score if a cluster's answers all turn from wrong to right.
+    - ``members (M, P)``: above 0 for each cluster in the score; in a share, the change of the score if all answers of
+      the cluster turn from wrong to right.
     - ``answers (M, P)``: the number of a cluster's answers; empty for scores without answers, such as overlaps.
-    - ``fewest (M,)``: the number of clusters in the score.
+    - ``min_clusters (M,)``: the number of clusters in the score; in a combination of scores, the smallest of these
+      numbers.
     - ``makeup``: the numbers from which the intervals are computed.
     """
 
@@ -164,8 +166,7 @@ class Estimates:
     # 0 for a cluster without answers. A difference of two scores has the larger one of their changes.
     members: sparse.csr_matrix
     answers: sparse.csr_matrix
-    # In a score of several shares, the number of clusters in the smallest share.
-    fewest: Ints
+    min_clusters: Ints
     makeup: Makeup
 
     @property
@@ -182,7 +183,7 @@ class Estimates:
         weights.eliminate_zeros()
         used = [weights.indices[a:b] for a, b in zip(weights.indptr[:-1], weights.indptr[1:], strict=True)]
         value = np.where([not len(entry) for entry in used], np.nan, _weighted(weights, self.value))
-        fewest = np.array([self.fewest[entry].min() if len(entry) else 0 for entry in used], np.int64)
+        min_clusters = np.array([self.min_clusters[entry].min() if len(entry) else 0 for entry in used], np.int64)
         influence = sparse.csr_matrix(weights @ self.influence)
         members, answers = (_larger_side(weights, self.members), _larger_side(weights.sign(), self.answers))
         made = self.makeup.sum(weights, _row_sums(influence, 2))
@@ -191,7 +192,7 @@ class Estimates:
         if other.any():
             tables = (table[other] for table in (influence, members, answers))
             below[other], above[other] = _each(lambda terms: terms[other], made).of_differences(value[other], *tables)
-        return Estimates(value, below, above, influence, members, answers, fewest, made)
+        return Estimates(value, below, above, influence, members, answers, min_clusters, made)
 
     def times(self, factors: Floats) -> Estimates:
         """Return the scores multiplied by ``factors (M,)``, which are above 0."""
@@ -217,7 +218,7 @@ class Estimates:
 
     def interval(self) -> tuple[Floats, Floats]:
         """Return the lower and the upper ends of the 95 % intervals, ``(M,)`` each; NaN for a score without one."""
-        none = np.isnan(self.value) | (self.clusters < LEAST_CLUSTERS) | (self.fewest < 2)
+        none = np.isnan(self.value) | (self.clusters < LEAST_CLUSTERS) | (self.min_clusters < 2)
         return np.where(none, np.nan, self.value - self.below), np.where(none, np.nan, self.value + self.above)
 
     def p_alike(self, margin: float) -> Floats:

@@ -231,7 +231,7 @@ def scores(study: ScoredSample, rows: pl.DataFrame, by: Sequence[str]) -> Scores
         (right, cells.sums(ANSWERED_CHANCE), cells.sums(ANSWERED_WEIGHT)),
         (cells.sums(pl.col(RIGHT) + omitted), chance, asked),
     )
-    means = [part.combine(onto(groups.keys, cells.keys, ~np.isnan(part.value)))
+    means = [part.combine(mean_weights(groups.keys, cells.keys, ~np.isnan(part.value)))
              for part in starmap(corrected, corrections)]  # fmt: skip
     return Scores(groups.keys, whole, accuracy, means[0], of_answered, means[1], means[2], facts)
 
@@ -250,20 +250,19 @@ def _facts(rows: pl.DataFrame, counted: pl.DataFrame, by: Sequence[str]) -> pl.D
     return facts.join(means, on=by, how="left", maintain_order="left")
 
 
-def onto(keys: pl.DataFrame, cells: pl.DataFrame, known: npt.NDArray[np.bool_]) -> sparse.csr_matrix:
-    """Return weights that turn scores into mean scores, for :meth:`Estimates.combine`.
+def mean_weights(keys: pl.DataFrame, cells: pl.DataFrame, counts: npt.NDArray[np.bool_]) -> sparse.csr_matrix:
+    """Return weights ``(keys.height, cells.height)`` that turn scores into means, for :meth:`Estimates.combine`.
 
-    - ``cells``: a table with one row for each score.
-    - ``known``: False for a score that does not exist.
-    - ``keys``: a table with one row for each mean. The mean is over the scores with equal values in these columns.
-
-    The shape is ``(keys.height, cells.height)``.
+    - ``keys``: a table with one row for each mean.
+    - ``cells``: a table with one row for each score. A score belongs to the mean with the same values in the columns of
+      ``keys``.
+    - ``counts``: True for each score that counts in its mean.
     """
     named = keys.with_row_index("_to")
     to = cells.join(named, on=keys.columns, how="left", nulls_equal=True, maintain_order="left")["_to"].to_numpy()
-    counts = np.bincount(to[known], minlength=keys.height)
-    places = np.flatnonzero(known)
-    return sparse.csr_matrix((1.0 / counts[to[known]], (to[known], places)), shape=(keys.height, cells.height))
+    sizes = np.bincount(to[counts], minlength=keys.height)
+    places = np.flatnonzero(counts)
+    return sparse.csr_matrix((1.0 / sizes[to[counts]], (to[counts], places)), shape=(keys.height, cells.height))
 
 
 def mean_by(keys: pl.DataFrame, estimates: Estimates, by: Sequence[str]) -> tuple[pl.DataFrame, Estimates]:
@@ -272,7 +271,7 @@ def mean_by(keys: pl.DataFrame, estimates: Estimates, by: Sequence[str]) -> tupl
     ``estimates`` has one score for each row of ``keys``. Rows without a score are left out.
     """
     groups = keys.select(by).unique(maintain_order=True)
-    return groups, estimates.combine(onto(groups, keys.select(by), ~np.isnan(estimates.value)))
+    return groups, estimates.combine(mean_weights(groups, keys.select(by), ~np.isnan(estimates.value)))
 
 
 def count_patients(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:

@@ -71,7 +71,7 @@ def store(benchmark: Benchmark, rows: Iterable[Record]) -> Path:
 
 
 def unequal(benchmark: Benchmark) -> dict[Wording, str]:
-    """Return the wordings with another meaning; each value has the reviewers' names and reasons."""
+    """Return the wordings that reviewers rejected or want changed, each with these reviewers' names and reasons."""
     found: dict[Wording, str] = {}
     for row in reviewed(benchmark):
         if row["verdict"] in UNEQUAL:

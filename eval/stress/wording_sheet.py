@@ -47,8 +47,8 @@ class Pair(NamedTuple):
 def pairs(benchmark: Benchmark) -> list[Pair]:
     """Return the benchmark's questions, each paired with every other wording of the question.
 
-    A question with a number of the recipe, such as "a fifth", gets its pairs once for each number. Raise ``InputError``
-    if no question has another wording.
+    If items ask the same question with different numbers, such as "a fifth" and "a quarter", each of these questions
+    is paired. Raise ``InputError`` if no question has another wording.
     """
     language = str(benchmark.about["question_bank"]["language"])
     seen: dict[str, list[tuple[tuple[str, str], ...]]] = {}

@@ -24,7 +24,7 @@ from chexqa.eval.scoring.sample import (
     ScoredSample,
     mask_incomplete,
     mean_by,
-    onto,
+    mean_weights,
     ordered,
     strata,
 )
@@ -135,7 +135,7 @@ def _dimension(study: ScoredSample, rows: pl.DataFrame, name: str) -> pl.DataFra
     by_stratum = corrected(scored.sums(RIGHT), scored.sums(CHANCE), scored.sums(WEIGHT))
     kinds, by_kind = mean_by(scored.keys, by_stratum, to)
     groups = known.select([*WHO, "group", "score"]).unique(maintain_order=True)
-    values = by_kind.combine(onto(groups, kinds.drop("kind"), ~np.isnan(by_kind.value)))
+    values = by_kind.combine(mean_weights(groups, kinds.drop("kind"), ~np.isnan(by_kind.value)))
     cells = Groups(study.sample, known, [*WHO, "group", "score", "finding", "kind"])
     right, whole = cells.sums(RIGHT), cells.sums(WEIGHT)
     facts = known.group_by([*WHO, "group", "score"], maintain_order=True).agg(

@@ -186,7 +186,7 @@ def _component(part: Part, sides: tuple[str, ...], ground: Ground) -> Component:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Regions and lungs that a recipe's rule counts as affected, with the measures of the case.
+    """Regions and lungs of a case that count as affected under a recipe's rules.
 
     - ``involved``: the affected regions in the order of ``REGIONS``.
     - ``filled_most``: affected regions in which every component is below the threshold share; empty with the rule
@@ -207,7 +207,7 @@ class Judgement:
 
 
 def judge(measures: Measures, rules: AttributeRules) -> Judgement:
-    """Return which regions and lungs count as affected by a recipe's rule, from the measures of a case."""
+    """Return the regions and lungs that count as affected under a recipe's rules; ``measures`` are those of a case."""
     least = rules.involved_share
     most: set[str] = set()
     if rules.rule == "component":

@@ -177,7 +177,8 @@ class Seen:
     - ``points_bytes``: the length in bytes of the picture with points minus that of the radiograph.
     - ``points``: measures of each point, keyed by colour.
     - ``results``: measures of the four pictures of ``revision_result``.
-    - ``files``, ``grounds``: measures of each picture's file and undrawn grey levels, keyed by role.
+    - ``files``: measures of each picture's file, keyed by role.
+    - ``grounds``: measures of each picture's grey levels where nothing is drawn, keyed by role.
     """
 
     radiograph: Measures
@@ -356,8 +357,7 @@ def _of_ids(item: Item, place: int) -> dict[str, Value]:
     """Return features of an item's ids and place in the file: their residues, and the ids as numbers."""
     features: dict[str, Value] = dict(residues("place in the file", place))
     for name, given in (("case id", item.case_id), ("item id", item.item_id)):
-        number = number_in(given)
-        if number is not None:
+        if (number := number_in(given)) is not None:
             features.update({**residues(name, number), name: float(number)})
         features[f"{name}'s length"] = float(len(given))
     return features

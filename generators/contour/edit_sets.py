@@ -126,12 +126,13 @@ class EditSets:
     def draw(self, spacing: float, weights: Sequence[float], strict: bool) -> Choice | str:
         """Draw random edits for the suboptimal mask and for the four pictures of ``revision_result``.
 
-        Return a reason instead if no draw is possible. The right picture has no edits. The three wrong ones have a set
-        of edits A, a set B, and both, such as ``(0,)``, ``(2, 5)`` and ``(0, 2, 5)``.
+        Return a reason as text if no draw is possible. The right picture has no edits. Two wrong pictures have the sets
+        of edits A and B, and the third has the edits of both. If A is edit 0 and B are the edits 2 and 5, the wrong
+        pictures have the edits ``(0,)``, ``(2, 5)`` and ``(0, 2, 5)``.
 
         - ``spacing``: the least distance in pixels between two points of the suboptimal mask's edits.
         - ``weights``: the relative frequencies of one, two and three edits in the suboptimal mask.
-        - ``strict``: True: each of the four pictures must be able to be the right one. False: this is preferred.
+        - ``strict``: if True, each of the four pictures could be the right one; if False, this is only preferred.
         """
         able = self.able(spacing)
         if not len(able):

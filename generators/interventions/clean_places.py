@@ -46,13 +46,13 @@ def clean_place(image: Gray, patch: Mask, lungs: Lungs, taken: Mask) -> Mask | N
     """Return a mask ``(H, W)`` like ``patch``, in the lungs and away from findings; None if there is no place for it.
 
     ``image`` is the radiograph, ``lungs`` the lungs without the heart, and ``taken`` the pixels of all findings in the
-    radiograph. For each separate part of ``patch``, the mask has one part:
+    radiograph. For each separate part of ``patch`` (the original), the mask has one part (the copy):
 
-    - Its place is the mirrored place in the other lung or, if this place is not free, another place in the lungs.
-    - Its area differs from the area of the part of ``patch`` by a share of at most :data:`MOST_RESIZED`.
-    - At least the share :data:`LEAST_IN_LUNG` of it lies in the lungs. If less of the part of ``patch`` lies there,
-      that share is enough.
-    - It is farther than :data:`BAND` (a share of the longer side) from ``taken`` and from ``patch``.
+    - The copy lies at the mirrored place in the other lung or, if that place is not free, elsewhere in the lungs.
+    - The copy's area differs from the original's by a share of at most :data:`MOST_RESIZED`.
+    - The copy's share in the lungs is at least :data:`LEAST_IN_LUNG` or, if that is smaller, the original's share in
+      the lungs.
+    - The copy is farther than :data:`BAND` (a share of the longer side) from ``taken`` and from ``patch``.
     """
     band = scaled(BAND, image.shape)
     labels = np.asarray(cv2.connectedComponents(grown(patch, band).astype(np.uint8))[1])

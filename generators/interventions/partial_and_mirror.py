@@ -150,7 +150,7 @@ def mirrored_keys(lesion: Mask, lungs: Lungs, asked: Asked) -> Keys:
 
 
 def mirrored_lungs(lungs: Lungs) -> Lungs:
-    """Return the lungs of the mirrored picture: the left lung, mirrored, is its right lung."""
+    """Return the lungs of the picture mirrored left to right; the left lung becomes the right lung, and vice versa."""
     return Lungs(np.ascontiguousarray(lungs.left[:, ::-1]), np.ascontiguousarray(lungs.right[:, ::-1]))
 
 

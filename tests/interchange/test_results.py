@@ -123,7 +123,7 @@ def test_model_and_protocol_may_be_given_where_the_folders_do_not_say(bench: Pat
     assert "give it with --model" in err
     code, _, err = cli(*command, "--model", "m")
     assert code == 2
-    assert "oracle_passed (oracle_implicit)" in err
+    assert "oracle_passed (the protocol of oracle_implicit)" in err
     assert cli(*command, "--model", "m", "--protocol", "oracle_stated")[0] == 0
     about = read_run.read_about(tmp_path / "run")
     assert (about["protocol"], list(about["models"])) == ("oracle_stated", ["m"])

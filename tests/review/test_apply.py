@@ -334,7 +334,7 @@ def test_a_later_review_clears_a_dispute_and_keeps_the_trail(bench: Benchmark) -
     assert answer.review["earlier"]["status"] == "contested"
     text = (third.folder / "README.md").read_text()
     assert text.index("### Version 3") < text.index("### Version 2")
-    with pytest.raises(Exception, match="is for benchmark"):
+    with pytest.raises(Exception, match="does not have the same item"):
         written(third, review(second))
 
 

@@ -387,4 +387,5 @@ def test_masks_with_numbers_are_to_be_joined(images: Path, tmp_path: Path, cli: 
     png(tmp_path / "masks/a/effusion_1.png", FLUID)
     code, _, err = cli("ingest", "masks", "--images", images, "--masks", tmp_path / "masks", "-o", tmp_path / "m.jsonl")
     assert code == 2
-    assert "effusion_1.png: join the masks of one structure into one file" in err
+    assert "effusion_1.png: has a number in its name, but a picture has only one mask of each structure" in err
+    assert "join its masks into one file with the name 'effusion.png'" in err

@@ -349,11 +349,10 @@ def by_item(verdicts: Iterable[Verdict], loaded: Benchmark) -> dict[str, list[Ve
             )
         if verdict.row not in names or not _is_on(verdict, loaded, names[verdict.row]):
             raise InputError(
-                f"verdict on '{verdict.row}': is for benchmark {benchmark_mark(verdict.benchmark)}, but "
-                f"{loaded.folder} is '{loaded.name}' version {loaded.about['version']} ({benchmark_mark(loaded.hash)})"
-                ", where this item is different; give the benchmark that was reviewed, or carry over the verdicts on "
-                "unchanged items with "
-                "'chexqa review carry OLD NEW'."
+                f"verdict on '{verdict.row}': was given on the benchmark {benchmark_mark(verdict.benchmark)}, and "
+                f"{loaded.folder} ('{loaded.name}' version {loaded.about['version']}, {benchmark_mark(loaded.hash)}) "
+                "does not have the same item; give the benchmark that was reviewed, or carry over the verdicts on "
+                "unchanged items with 'chexqa review carry OLD NEW'."
             )
         check_answers(verdict, loaded.item[names[verdict.row]])
         found.setdefault(names[verdict.row], []).append(verdict)

@@ -41,7 +41,7 @@ class ManifestMasks:
         return {mask_row_id(case_id): case_id for case_id in self.places}
 
     def seen(self, case_id: str) -> str:
-        """Return the hash of a case's current mask, lungs and radiograph.
+        """Return one hash for a case's current mask, lungs and radiograph.
 
         Raises ``InputError`` if its files are faulty.
         """
@@ -55,7 +55,7 @@ class ManifestMasks:
 
 
 def seen_in_key(key: CaseKey) -> str | None:
-    """Return the hash of the radiograph, lesion and lungs in a key; ``None`` without the radiograph's hash."""
+    """Return one hash for a case's radiograph, lesion and lungs; None if the key has no hash of the radiograph."""
     stored, image_key = key.measures.get("masks", {}), key.measures.get("image_key")
     return mask_seen(str(image_key), stored) if image_key else None
 

@@ -33,8 +33,10 @@ KEY = "key"
 class AgainstKey:
     """Agreement of a group's blind answers with the key.
 
-    - ``kind``, ``finding``, ``reviewer``: ``None`` if the group has all of them.
-    - ``answers``: the number of answers over all readers.
+    - ``kind``: the kind of question in the group; None if it has all kinds.
+    - ``finding``: the finding in the group; None if it has all findings.
+    - ``reviewer``: the reviewer who gave the group's answers; None if it has the answers of all reviewers.
+    - ``answers``, ``patients``: the numbers of answers and of patients in the group.
     - ``share``: the share of answers that are right by the key.
     - ``kappa``: Cohen's kappa between reader and key; ``None`` for pooled kinds and for the grid.
     - ``weighted``: kappa with quadratic weights, for ordered kinds; otherwise ``None``.

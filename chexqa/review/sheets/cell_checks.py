@@ -37,11 +37,11 @@ class AskedRow(Protocol):
 
     @property
     def typed(self) -> tuple[str, ...]:
-        """Words that a reviewer may type for an option."""
+        """The words that a reviewer may type for an option."""
 
     @property
     def alone(self) -> tuple[str, ...]:
-        """The words for "no option is right"; an answer with one of them has no other word."""
+        """The words for "no option is right", such as "none"; an answer with one of them may have no other word."""
 
     @property
     def is_cell(self) -> bool:

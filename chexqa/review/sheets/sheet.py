@@ -56,7 +56,7 @@ class SheetRow:
     - ``choices``: the entries of the answer's drop-down list.
     - ``options``: the number of yes/no columns: the number of options if several can be right, otherwise 0.
     - ``typed``: words that a reviewer may type instead of a choice.
-    - ``alone``: the words among ``typed`` for "no option is right"; such a word must stand alone.
+    - ``alone``: the words for "no option is right"; an answer with one of them may have no other word.
     - ``is_cell``: True if the answer is a cell of the grid.
     - ``entries``: texts already written into the reviewer's columns.
     """
@@ -93,7 +93,7 @@ class Book:
 
     - ``marks``: the texts of the columns benchmark, reviewer and batch in every row.
     - ``votes``: the number of verdicts that an adjudication sheet shows.
-    - ``correction``: the number (from 1) of the import with the faulty rows that this workbook sends back; otherwise 0.
+    - ``correction``: the number (from 1) of the import that found the workbook's rows faulty; 0 for other workbooks.
     """
 
     kind: SheetKind

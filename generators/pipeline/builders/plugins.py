@@ -51,7 +51,7 @@ def question(kind: Kind, bank: Path) -> Callable[[Builder], Builder]:
 
     ``bank`` is a YAML file with the texts of the kind, keyed by language; one of the texts is ``question``.
 
-    Raise ``InputError`` for a kind with a level or a stage or with the name of a kind of chexqa, or for a ``bank`` that
+    Raise ``InputError`` if ``kind`` has a level or a stage, if chexqa already has a kind with this name, or if ``bank``
     cannot be read.
     """
     if kind.level is not None or kind.stage is not None:
