@@ -24,8 +24,8 @@ class Chance(NamedTuple):
 
     - ``best``: the probability if the guess is the most probable answer.
     - ``uniform``: the probability if the guess is drawn evenly from the possible answers.
-    - ``joint``: the probability that both of the case's items on points (outside and inside) are guessed right, if the
-      guess is the most probable pair of answers.
+    - ``joint``: the probability that the case's two items on points are both guessed right, if the guess is the most
+      probable pair of answers. One item asks about the points outside the outline, the other about those inside.
     - ``scored``: False if only one answer is possible, so that the item is not graded.
     """
 

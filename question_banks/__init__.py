@@ -69,7 +69,7 @@ def wordings(language: str) -> Record | None:
 
 @cache
 def place_wordings(language: str) -> Record:
-    """Return the wordings of questions on places in a language; raise ``InputError`` if it has none.
+    """Return a language's wordings of the questions on places; raise ``InputError`` if they do not exist.
 
     >>> place_wordings("en")["nowhere"]
     'nowhere'

@@ -3,15 +3,16 @@
     python benchmarks/fresh_seeds/run.py [CASES] [SEEDS] [RUNS] [FIRST]
 
 The script draws phantoms, and makes a benchmark and SEEDS fresh seeds of it, from the seed FIRST (default 1) on. It
-prints
+prints:
 
-- the processor time of a fresh seed, divided by that of the first generation;
-- for two memorisers, the number of fresh seeds on which the test finds that the memoriser's accuracy falls. One
-  recognises an item by the hash of all it shows, the other by radiograph, finding and kind of question;
-- the share of RUNS simulated honest runs on which the test wrongly finds a fall.
+1. The processor time of a fresh seed, divided by that of the benchmark.
+2. For each of two memorisers, the number of fresh seeds on which the test finds that the memoriser's accuracy falls.
+   The first memoriser recognises an item by the hash of everything that the item shows, the second by radiograph,
+   finding and kind of question.
+3. The share of RUNS simulated honest runs on which the test wrongly finds a fall.
 
-42 cases, 20 seeds and 1,000 runs take about a quarter of an hour. With SEEDS = 0 there are no memorisers and costs,
-with RUNS = 0 no honest runs.
+42 cases, 20 seeds and 1,000 runs take about a quarter of an hour. With SEEDS = 0, points 1 and 2 are left out; with
+RUNS = 0, point 3.
 """
 
 from __future__ import annotations

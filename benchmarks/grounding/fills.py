@@ -129,9 +129,10 @@ class _Outlined:
 
 
 def patches(case: Lesion) -> tuple[Mask, Mask] | None:
-    """Return the pixels to fill in the target picture (the lesion) and in the irrelevant picture (other lung).
+    """Return the two patches to fill: the lesion with a margin, and a patch like it elsewhere in the lungs.
 
-    Return None if the lesion is empty or too large, or if there is no place for the patch.
+    The first is filled in the target picture, the second in the irrelevant picture. Return None if the lesion is empty
+    or too large, or if the second patch fits nowhere in the lungs.
     """
     lesion = case.lesion
     if not lesion.any() or np.count_nonzero(lesion) > MOST_OF_LUNGS * np.count_nonzero(case.lungs):
@@ -193,9 +194,10 @@ def of_picture(image: Gray) -> Numbers:
 
 
 def measured(make: Callable[[], Lesion], fill: Fill) -> dict[str, tuple[Numbers, Numbers]] | None:
-    """Return the statistics of two pictures for each test, keyed by the test's name in ``PIXELS`` and ``WHOLE``.
+    """Return the statistics of the two pictures that each test tells apart, keyed by the test's name.
 
-    Return None for a case without pixels to fill (:func:`patches`).
+    The names are those in :data:`PIXELS` and :data:`WHOLE`. Return None if the case has no pixels to fill
+    (:func:`patches`).
     """
     case = make()
     chosen = patches(case)

@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,32 +36,37 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"
 from planted_limits import SIX, by_model, handmade, study
 
 SHOWN = ("noise", "blur", "contrast", WORDING, HISTORY)
-Found = dict[str, tuple[float | None, float | None, float | None, str]]
 
 
-def found(of: Graded) -> dict[str, Found]:
-    """Return the numbers in the tables of a study, keyed by model and then by the number's name.
+class Estimate(NamedTuple):
+    """A number in a table of the report: its value, the ends of its 95 % interval, and the value as printed text."""
 
-    A number has its value, the ends of its interval, and the value as text.
-    """
-    sample = scored_sample(of)
+    value: float | None
+    low: float | None
+    high: float | None
+    text: str
+
+
+def found(graded: Graded) -> dict[str, dict[str, Estimate]]:
+    """Return the numbers in the tables of a study, keyed by model and then by the number's name."""
+    sample = scored_sample(graded)
     tables = [by_model(table, column) for table, column in ((thresholds(sample), "seen_in"),
               (confidence(sample), "level"), (stress(sample), "stress"))]  # fmt: skip
-    numbers: dict[str, Found] = {model.name: {} for model in SIX}
+    numbers: dict[str, dict[str, Estimate]] = {model.name: {} for model in SIX}
     for name, own in numbers.items():
         for task in TASKS:
             row = tables[0][name][task]
             low, _, high = (row["reads_between"] or "nan to nan").partition(" to ")
             ends = (_depth(low, "<", 0.0), _depth(high, ">", np.inf))
-            own[f"threshold, {task}"] = (row["threshold"], *ends, row["reads"])
+            own[f"threshold, {task}"] = Estimate(row["threshold"], *ends, row["reads"])
         row = tables[1][name][ALL]
         chance = f"by chance {100 * row['ece_by_chance']:.1f} %"
-        own["ece"] = (row["ece"], None, None, f"{100 * row['ece']:.1f} %, {chance}")
+        own["ece"] = Estimate(row["ece"], None, None, f"{100 * row['ece']:.1f} %, {chance}")
         for column in ("overconfidence", "auroc"):
-            own[column] = (row[column], row[f"{column}_low"], row[f"{column}_high"], _share(row[column]))
+            own[column] = Estimate(row[column], row[f"{column}_low"], row[f"{column}_high"], _share(row[column]))
         for kind in SHOWN:
             row = tables[2][name][kind]
-            own[kind] = (row["flips"], row["flips_low"], row["flips_high"], _share(row["flips"]))
+            own[kind] = Estimate(row["flips"], row["flips_low"], row["flips_high"], _share(row["flips"]))
     return numbers
 
 

@@ -1,6 +1,7 @@
 """Share of intervals that contain the true value, in simulated studies of lesion size, localization and recognition.
 
-A study has the six makers of ``planted.py`` and 300 radiographs. Hits and scores are drawn without pixels.
+A study has 300 radiographs and the six made-up map makers of ``planted.py``. Their hits and scores are random numbers;
+no picture and no map is made.
 
     python benchmarks/maps/coverage.py [STUDIES]
 """

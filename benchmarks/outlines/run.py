@@ -65,7 +65,10 @@ class Lesion(NamedTuple):
 
 
 def field_of(finding: str, lesion: Mask, anatomy: dict[str, Mask]) -> Mask:
-    """Return the pixels that an outline may cover: all, or the lesion and the lungs without the heart."""
+    """Return the pixels that an outline of the lesion may cover.
+
+    For lung findings, these are the lesion and the lungs without the heart; for other findings, all pixels.
+    """
     if FINDINGS[finding].field == "any":
         return np.ones_like(lesion)
     return np.asarray(lesion | ((anatomy["right_lung"] | anatomy["left_lung"]) & ~anatomy["heart"]))
@@ -121,8 +124,8 @@ def seen(mask: Mask, rng: np.random.Generator) -> Outline:
 def measured(lesion: Lesion, plan: ContourPlan, shown: Outline, *purpose: object) -> dict[str, list[float]]:
     """Return the audit's measures of the four outlines in ``plan``: four numbers for each measure, keyed by its name.
 
-    - ``shown``: the wrong outline that is shown before them.
-    - ``purpose``: the random streams with which the outlines are drawn.
+    - ``shown``: the wrong outline that an earlier question shows.
+    - ``purpose``: seed and name of the random streams that draw the outlines, as for :func:`stream`.
     """
     four = [
         seen(plan.with_errors(lesion.mask, errors), stream(*purpose, number))
@@ -235,7 +238,10 @@ def fold(row: dict[str, Any]) -> int:
 
 
 def answered(train: list[dict[str, Any]], test: list[dict[str, Any]]) -> npt.NDArray[np.bool_]:
-    """Train forests on ``train``; return, for each item in ``test``, True if its forest names the right outline."""
+    """Return, for each item in ``test``, True if a random forest trained on ``train`` finds the right outline.
+
+    No forest judges a real radiograph that it was trained on.
+    """
     from sklearn.ensemble import RandomForestClassifier
 
     hits = np.zeros(len(test), bool)

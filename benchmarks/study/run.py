@@ -60,7 +60,11 @@ def call(*arguments: object) -> float:
 
 
 def recovered(levels: pl.DataFrame) -> list[dict[str, Any]]:
-    """Return a row for each level: the number of models with their known skill in the interval, and Kendall's tau."""
+    """Return, for each level, how many models have an interval that contains their known skill, and a rank correlation.
+
+    The rank correlation is Kendall's tau between the known skills and the scores. A row's keys are in words, to be
+    printed.
+    """
     rows = []
     for place, level in enumerate(LEVELS):
         found = {row["model"]: row for row in levels.filter(pl.col("level") == level).to_dicts()}

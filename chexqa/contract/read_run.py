@@ -342,7 +342,7 @@ def turn_of(line: bytes) -> Turn | None:
 
 
 def bounded(turn: Turn) -> Turn:
-    """Return a copy of the turn, with every value from a server cut to the bounds of the schema ``turn``."""
+    """Return a copy of the turn in which every value from a server is within the limits of ``turn.schema.json``."""
     return replace(
         turn,
         raw=reply_limits.text(turn.raw),

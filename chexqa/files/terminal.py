@@ -22,9 +22,10 @@ PHANTOM_NOTICE = "drawn phantoms: a software test, without clinical meaning"
 class PlainConsole(Console):
     """Console that prints plain text: brackets are not markup, and no character moves the cursor.
 
-    Only a real terminal counts as a terminal. rich alone would also take the processes that a notebook starts for
-    terminals, because Jupyter sets ``FORCE_COLOR``.
+    The output counts as a terminal only if it is a real one, even if ``FORCE_COLOR`` is set.
     """
+
+    # Jupyter sets FORCE_COLOR for the processes that a notebook starts; rich would then treat a pipe as a terminal.
 
     def __init__(self, **given: Any) -> None:
         stream = given.get("file") or (sys.stderr if given.get("stderr") else sys.stdout)

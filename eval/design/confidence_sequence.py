@@ -25,10 +25,11 @@ Floats = npt.NDArray[np.floating]
 def log_capital(values: Floats, bound: float, mean: float = 0.0, size: int | None = None) -> Floats:
     """Return the evidence against a supposed mean after each value: the logarithm of a bettor's capital ``(…, T)``.
 
-    The bettor starts with 1 and bets that the mean of the values is not ``mean``.
+    The bettor starts with a capital of 1 and bets that the true mean is not ``mean``.
 
     - ``values (…, T)``: one value for each patient, from ``-bound`` to ``bound``.
-    - ``size``: the number of patients of the study, if the mean is theirs; None for the mean of a population.
+    - ``size``: None if ``mean`` is the mean of an unlimited population; the number of all patients of the study if
+      ``mean`` is their mean.
     """
     left = _mean_of_the_rest(values, mean, size)  # beyond the bound, the values rule out ``mean``: capital is infinite
     possible = np.abs(left) <= bound * (1 + 1e-12)

@@ -206,10 +206,10 @@ def patient_differences(
     random: np.random.Generator, people: Sequence[Weights], difference: float, assumed: Assumptions,
     shape: tuple[int, int],
 ) -> tuple[Floats, float]:  # fmt: skip
-    """Simulate what patients contribute to the difference of two models' scores.
+    """Simulate how much patients contribute to the difference between two models' scores.
 
-    Return an array of ``shape``, with a patient drawn from ``people`` for each entry, and the largest absolute value
-    that an entry can have. The mean of the entries estimates ``difference``.
+    Return the contributions, an array of ``shape``, and the largest absolute value that a contribution can have. Each
+    contribution is that of a patient drawn from ``people``. Their mean estimates ``difference``.
     """
     # On an item the models differ by d = 1, -1 or 0, and the contribution is the sum of d times the item's weight. One
     # d is drawn for the patient, and one for each item. With probability ``sqrt(assumed.correlation)``, an item gets

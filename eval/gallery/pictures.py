@@ -31,7 +31,7 @@ def shown(entry: Entry) -> list[str]:
 
 
 def question_pictures(entry: Entry) -> list[Picture]:
-    """Return the pictures that an item shows when it is asked alone, without its options' pictures."""
+    """Return the pictures of an item's question (asked alone), without the pictures of the options."""
     return [picture for picture in entry.item.alone_images if picture.role != "option"]
 
 
@@ -42,10 +42,11 @@ def of_card(entry: Entry) -> list[str]:
 
 
 def chosen(entries: Entries) -> list[int]:
-    """Return the indices of at most :data:`CHOSEN` entries that the gallery shows first.
+    """Return the indices of the entries that the gallery shows first, at most :data:`CHOSEN`.
 
-    Kinds and findings alternate. In each, contested items come first, then items on which models differ most, then
-    items that no model has right.
+    There is a group of entries for each pair of kind and finding, and one entry is taken from each group in turn.
+    Within a group, contested items come first, then items on which models differ most, then items that no model has
+    right.
     """
     groups: dict[tuple[str, str], list[tuple[tuple[bool, float, float], int]]] = defaultdict(list)
     for place, entry in enumerate(entries.flat()):

@@ -32,8 +32,8 @@ class Task:
     """Pictures, outlines and regions to prepare for a few consecutive cases.
 
     - ``images``: the path of each picture, keyed by its number.
-    - ``below``: number and path of the radiograph below each drawing, keyed by the drawing's number.
-    - ``regions``: the case and the named regions of each item with regions as options, keyed by the item's id.
+    - ``below``: the number and path of the radiograph below each drawing, keyed by the drawing's number.
+    - ``regions``: for each item whose options are regions, keyed by item id: the case id, and the names of the regions.
     """
 
     thumbs: Thumbs

@@ -86,11 +86,12 @@ def name_of(benchmark: Benchmark) -> str:
 
 
 def export_folder(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Callable[[], None] = lambda: None) -> int:
-    """Write the new folder ``out``, and return the number of items.
+    """Write the export into the new folder ``out``, and return the number of items.
 
     Items that ask for a place are left out, because scoring a place needs all test markers of a run.
-    ``key`` is ``inside`` or ``none``. ``beside`` raises ``InputError``, because VLMEvalKit reads the answers from the
-    table of items and from no other file.
+
+    ``key`` says where the right answers are written: ``inside`` (in the table of items) or ``none`` (nowhere).
+    ``beside`` (in a separate file) raises ``InputError``, because VLMEvalKit reads answers only from the table.
     """
     if key == "beside":
         raise InputError(

@@ -192,9 +192,10 @@ def _is_near(rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], ma
 
 
 def otsu(whole: Counts) -> int:
-    """Return Otsu's threshold on 256 grey levels; pixels of a higher level are marked, as in CheXlocalize.
+    """Return Otsu's threshold, a grey level from 0 to 255; pixels of a higher level are marked, as in CheXlocalize.
 
-    ``whole`` has the number of pixels in each step of :func:`levels`; 256 steps make one grey level.
+    ``whole`` has the number of pixels at each step of a map (:func:`levels`). A grey level below 255 stands for 256 of
+    these steps, and level 255 for the last step.
     """
     pixels = np.append(whole[:-1].reshape(255, 256).sum(axis=1), whole[-1])
     below, above = np.cumsum(pixels), pixels.sum() - np.cumsum(pixels)

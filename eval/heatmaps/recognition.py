@@ -24,7 +24,7 @@ from chexqa.files.errors import InputError, WrongParts
 from chexqa.files.seeds import digest
 from chexqa.sources.tables import Table
 
-FOLDS = 5
+FOLDS = 5  # parts into which the patients are divided
 MACRO = "mean of findings"
 MEASURES = ("recognition_auc", "f1", "accuracy", "balanced_accuracy")
 COLUMNS: dict[str, Any] = {
@@ -71,9 +71,9 @@ def read_scores(model: str, folder: Path, truth: Truth) -> pl.DataFrame | None:
     return pl.DataFrame(rows, schema=COLUMNS, orient="row")
 
 
-def fold_of(cluster: str) -> int:
+def fold_of(name: str) -> int:
     """Return the number (from 0) of the fold that a patient belongs to; it depends only on the patient's name."""
-    return digest("fold of a patient", cluster)[0] % FOLDS
+    return digest("fold of a patient", name)[0] % FOLDS
 
 
 def summarise(scores: pl.DataFrame) -> pl.DataFrame:
@@ -101,7 +101,7 @@ def summarise(scores: pl.DataFrame) -> pl.DataFrame:
 
 
 def clustered(scores: pl.DataFrame) -> pl.DataFrame:
-    """Return the scores with the columns ``cluster`` (the patient's number) and ``fold``."""
+    """Return the scores with two new columns: ``cluster`` (the patient's number) and ``fold`` (:func:`fold_of`)."""
     kept, _ = with_clusters(scores)
     names = pl.coalesce("patient_id", "study_id", "picture")
     by_cluster = kept.group_by("cluster", maintain_order=True).agg(names.min().alias("name"))
@@ -132,10 +132,10 @@ def _measures(part: pl.DataFrame, patients: int) -> dict[str, Score]:
 
 
 def judged(score: Floats, present: Bools, fold: npt.NDArray[np.integer]) -> Bools | None:
-    """Return True for each case with a score that reaches the threshold chosen on other patients.
+    """Return True for each case whose score reaches a threshold that was chosen on other patients.
 
-    ``fold`` has the number of each case's part of the patients. The result is None if no threshold can be chosen: the
-    finding is present in all cases of the other parts, or in none.
+    ``fold`` has the fold of each case's patient (:func:`fold_of`); the threshold is chosen on the other folds. Return
+    None if the finding is present in all cases of the other folds or in none, so that no threshold can be chosen.
     """
     said = np.zeros(len(score), np.bool_)
     for one in np.unique(fold):

@@ -84,7 +84,7 @@ COLUMNS = {
     "threshold": "threshold on the values of the map, which are scaled to 0 to 1",
     "iou": "mean intersection over union at the threshold",
     "dice": "mean Dice at the threshold",
-    "chosen": "number of the five parts of patients for which this threshold was chosen (on the other parts)",
+    "chosen": "for how many of five parts of the patients this threshold was chosen (on the other four parts)",
     "size": "third of lesion size within the finding: small, medium or large; or small minus large",
     "models": "number of models",
     "scope": "what the points are: findings, models, or cases within findings (also for lesions of the same size)",

@@ -19,13 +19,13 @@ COLUMNS: dict[str, Any] = {
 def with_tuned(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the rows with ``iou_tuned`` and ``dice_tuned``, and a table of all thresholds (the sweep).
 
-    Patients are divided into parts (folds). Each part gets the threshold with the best mean IoU in the other parts.
+    Patients are divided into folds. Each fold gets the threshold with the best mean IoU in the other folds.
     The sweep has a row for each threshold, finding and model:
 
     - ``iou``, ``dice``: the mean IoU and Dice of all cases at this threshold.
-    - ``chosen``: the number of parts that got this threshold.
+    - ``chosen``: the number of folds that got this threshold.
 
-    A finding with patients in one part only has no tuned values.
+    A finding with patients in only one fold has no tuned values.
     """
     kept = clustered(rows).with_row_index("place")
     iou, dice = np.full(rows.height, np.nan), np.full(rows.height, np.nan)

@@ -65,8 +65,11 @@ def register_built_in() -> None:
 def choose(name: str, weights: Path | None) -> Chosen:
     """Return the map maker for the name of a known checkpoint or of a model family.
 
-    Raise ``InputError`` for an unknown name. Also raise it for a maker with weights if their folder is not given or
-    torch is not installed, and for a maker without weights if a folder is given.
+    ``weights`` is the folder with the maker's weights. Raise ``InputError``
+
+    - if the name is unknown, or if the checkpoint runs only with an adapter;
+    - if the maker needs weights, and ``weights`` is None or not a folder, or torch is not installed;
+    - if the maker needs no weights, and ``weights`` is given.
     """
     register_built_in()
     models = {model["name"]: model for model in known_models()}

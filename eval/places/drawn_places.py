@@ -92,7 +92,7 @@ def answerers(runs: Iterable[Run]) -> dict[tuple[str, str], Answerer]:
 
 
 def turns_by_item(runs: Sequence[Run]) -> dict[str, list[tuple[Answerer, Turn]]]:
-    """Return the first answer of each model and reader, keyed by item id and sorted by their letters."""
+    """Return, for each item id, the first answer of each model and reader, in the order of their letters A, B, C, …"""
     found: dict[str, dict[tuple[str, str], Turn]] = {}
     for run in runs:
         for turn in run.counted_turns:

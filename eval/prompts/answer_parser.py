@@ -21,7 +21,7 @@ from chexqa.eval.prompts.parser_labels import (
     LABEL,
     AnswerPlace,
     Certainty,
-    last,
+    last_matches,
     places,
     replacements,
 )
@@ -133,7 +133,9 @@ def _is_doubled(reader: Reader, text: str, candidates: list[AnswerPlace], value:
 
 def _stated(reader: Reader, text: str) -> Parsed | None:
     """Return the answer of a reply without an answer word: a labelled line, or a sentence in the question's words."""
-    labelled = {reader.exactly(text[match.end() : match.end() + 200].partition("\n")[0]) for match in last(LABEL, text)}
+    labelled = {
+        reader.exactly(text[match.end() : match.end() + 200].partition("\n")[0]) for match in last_matches(LABEL, text)
+    }
     if labelled - {None}:
         return labelled.pop() if len(labelled) == 1 and not AGAIN.search(text) else None
     lines = {line for line in text.split("\n") if line}

@@ -83,7 +83,7 @@ _FORCED = re.compile(r"\bif\s(?:i\s(?:must|had\sto|have\sto)|forced|pressed|aske
 _DENIED = re.compile(rf"(?<![a-z])(?:{_NOT})(?![a-z])|错误|不正确|n't")
 _SET_ASIDE = re.compile(rf"(?<![a-z])(?:{_ASIDE})(?![a-z])|备选|之前|先前|初步|最初|次佳|可能的|其他|干扰")
 _DOUBTED = re.compile(_CONDITION)
-_MOST = 40
+_MOST = 40  # largest number of matches that are read; a hostile text with thousands of matches would take much time
 # Number of words before an answer word that may qualify it: "my second-best answer".
 _NEAR = 6
 _QUOTED_BEFORE = re.compile(r"[a-z一-鿿]")
@@ -177,10 +177,10 @@ def places(text: str, is_read: Callable[[str, int], bool], is_exact: Callable[[s
 
 
 def _places(text: str, is_read: Callable[[str, int], bool], is_exact: Callable[[str], bool]) -> Iterator[AnswerPlace]:
-    for match in last(_RIGHT, text):
+    for match in last_matches(_RIGHT, text):
         if is_read(text, match.end()):
             yield AnswerPlace(match.start(), match.end(), _certainty(text, match.start(), ""))
-    for match in last(IS, text):
+    for match in last_matches(IS, text):
         start = match.end() + (4 if text.startswith("not ", match.end()) else 0)
         denied = start > match.end() or match[0].endswith("n't ")
         if denied:
@@ -192,11 +192,11 @@ def _places(text: str, is_read: Callable[[str, int], bool], is_exact: Callable[[
             if certainty is Certainty.DOUBTED and _SUPPOSED.search(text[max(0, match.start() - 40) : match.start()]):
                 certainty = Certainty.SET_ASIDE
             yield AnswerPlace(match.start(), match.end(), certainty)
-    for match in last(_HEADING, text):
+    for match in last_matches(_HEADING, text):
         line = text[match.end() : match.end() + 100].partition("\n")[0]
         if not line or is_exact(line):
             yield AnswerPlace(match.start(), match.end(), Certainty.GIVEN)
-    for match in last(COLON, text):
+    for match in last_matches(COLON, text):
         certainty = _certainty(text, match.start(), match["remark"] or "")
         yield AnswerPlace(match.start(), match.end(), certainty, _is_plain(text, match.start()))
 
@@ -211,11 +211,9 @@ def _instead(text: str, label: re.Match[str], is_read: Callable[[str, int], bool
         yield AnswerPlace(label.start(), value, _certainty(text, label.start(), ""))
 
 
-def last(form: re.Pattern[str], text: str) -> Iterable[re.Match[str]]:
-    """Return the last matches of a pattern; the number of matches is limited, so a hostile text cannot take much
-    time.
-    """
-    return deque(form.finditer(text), maxlen=_MOST)
+def last_matches(pattern: re.Pattern[str], text: str) -> Iterable[re.Match[str]]:
+    """Return the matches of a pattern in a text; if there are more than 40, only the last 40."""
+    return deque(pattern.finditer(text), maxlen=_MOST)
 
 
 def _line_before(text: str, label: int) -> str:

@@ -41,10 +41,11 @@ def cells_of(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def without_each(rows: pl.DataFrame, patients: int) -> dict[str, Floats]:
-    """Return an array ``(1 + patients,)`` for each score, keyed by the score's name.
+    """Return each score over all patients, and without each single patient; keyed by the score's name.
 
-    Its first value is the score over all rows; each further value leaves out one patient. It is NaN if the score cannot
-    be computed. ``rows`` is the result of :func:`cells_of` for one model. A score without rows is left out.
+    ``rows`` is the result of :func:`cells_of` for one model. The result has an array ``(1 + patients,)`` for each score
+    that has rows: first the score over all patients, then the score without the first patient, without the second, and
+    so on. A value that cannot be computed is NaN.
     """
     summed = rows.group_by([*CELL, "cluster"], maintain_order=True).agg(pl.col(RIGHT, CHANCE, WEIGHT).sum())
     strata: dict[str, dict[str, dict[str, dict[bool | None, Floats]]]] = {}

@@ -230,22 +230,22 @@ class _Maker:
     seed: int
 
     def verdicts(
-        self, case: Subject, key_mask: Mask, answering: Mask, has_boxes: bool, own: Mapping[str, Answer],
+        self, case: Subject, key_mask: Mask, answer_mask: Mask, has_boxes: bool, own: Mapping[str, Answer],
         of_benchmark: bool,
     ) -> Verdicts:  # fmt: skip
-        """Make items from ``key_mask``, answer them from ``answering``, and return which answers are right.
+        """Make items from ``key_mask``, answer them from ``answer_mask``, and return which answers are right.
 
-        The result has True, False or None (a tie) for each kind of question.
+        The result is keyed by kind of question: True for a right answer, False for a wrong one, None for a tie.
 
         - ``has_boxes``: True if the second reader gave boxes; then only the item on the grid is made.
-        - ``own``: the benchmark's keys of the case, keyed by kind. Kinds without a key are left out.
+        - ``own``: the benchmark's keys of the case, keyed by kind; the result has only kinds with a key.
         - ``of_benchmark``: True if ``key_mask`` is the benchmark's mask. ``InputError`` is raised if the benchmark's
           own items cannot be made again.
         """
         found: Verdicts = {}
         if self.grid is not None and GRID_CELL in own:
             hit = own[GRID_CELL].answer if of_benchmark else hits(coverage(key_mask), self.grid.hit_share)
-            found[GRID_CELL] = 1 + int(np.argmax(coverage(answering))) in hit
+            found[GRID_CELL] = 1 + int(np.argmax(coverage(answer_mask))) in hit
         if self.perception is None or has_boxes or case.path in (None, "lesion_free"):
             return found
         lungs = (case.lungs.right, case.lungs.left) if case.has_lungs else ()
@@ -255,12 +255,12 @@ class _Maker:
             self.perception.points, stream(self.seed, case.source, f"{purpose}contour"),
         )  # fmt: skip
         if isinstance(plan, ContourPlan):
-            found |= _outlines(case, plan, key_mask, answering, self.perception, own if of_benchmark else None)
+            found |= _outlines(case, plan, key_mask, answer_mask, self.perception, own if of_benchmark else None)
         elif of_benchmark:
             raise InputError(f"case '{case.source}': {_AGAIN}.")
         if case.has_lungs and any(KINDS[kind].stage == 4 for kind in own):
             rng = stream(self.seed, case.source, f"{purpose}attributes")
-            found |= _attributes(key_mask, answering, case.lungs, self.perception, rng)
+            found |= _attributes(key_mask, answer_mask, case.lungs, self.perception, rng)
         return {kind: right for kind, right in found.items() if kind in own}
 
 

@@ -40,7 +40,11 @@ class Job(Protocol):
 
 
 class DecisionStop:
-    """Tester of a stopping rule: it orders the conversations, makes the faster model wait, and stops both models."""
+    """Early stop of a run that compares two models, by a stopping rule.
+
+    Conversations begin in the order in which the rule counts patients. The faster model waits for the other one, and
+    both models stop when the rule decides.
+    """
 
     # The state is stored only in the logs: if a run is killed, the next command counts the same patients again.
     def __init__(self, rule: StoppingRule, benchmark: Benchmark, seed: int, modifiers: Modifiers, concurrency: int

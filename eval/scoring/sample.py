@@ -129,10 +129,8 @@ def own_weight() -> pl.Expr:
 
 
 def weighed(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows with the columns that tables sum: the weight, and other values multiplied by the weight.
-
-    The weight is as in :func:`own_weight`.
-    """
+    """Return the rows with added columns: their weight (:func:`own_weight`), and values multiplied by the weight."""
+    # Tables add up the new columns.
     answered = pl.col("state").is_in(ANSWERED)
     weight = pl.col(WEIGHT)
     return rows.with_columns(own_weight()).with_columns(

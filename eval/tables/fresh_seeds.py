@@ -127,10 +127,10 @@ def model_drops(graded: Graded, fresh: Graded, margin: float = FRESH_MARGIN) -> 
 
 
 def drops_to(folders: Sequence[Path], graded: Graded, reread: bool = False) -> pl.DataFrame:
-    """Return the drops (:func:`model_drops`) from the graded runs to the runs on a fresh seed in ``folders``.
+    """Return how far each model's accuracy falls from the graded runs to the runs on a fresh seed in ``folders``.
 
-    Raise ``InputError`` if the runs in ``folders`` are not on a fresh seed of the graded benchmark, or if none of their
-    models was graded under the same protocol.
+    The table is that of :func:`model_drops`. Raise ``InputError`` if the runs in ``folders`` are not on a fresh seed of
+    the graded benchmark, or if none of their models was graded under the same protocol.
     """
     for folder in folders:
         if folder.is_file():

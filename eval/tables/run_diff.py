@@ -105,9 +105,10 @@ def compare_runs(
 
 
 def load_pair(paths: tuple[Path, Path], folders: Sequence[Path | None]) -> tuple[Run, Run]:
-    """Return the two runs; each is loaded from its folder or from a file of predictions.
+    """Return two runs; each path is a run's folder or a file of predictions (``.jsonl``).
 
-    A folder that is given twice is loaded once, and its lines that are not turns are named once.
+    ``folders`` has the benchmark of each file of predictions; None for the other run's benchmark. If both paths are the
+    same folder, the run is loaded once, and its log lines that are not turns are reported once.
     """
     found: dict[Path, Run | None] = {}
     for path in dict.fromkeys(paths):

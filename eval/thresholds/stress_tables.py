@@ -65,9 +65,10 @@ def _summed(study: ScoredSample, by: Sequence[str]) -> pl.DataFrame:
 
 
 def stress_pairs(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each answer under stress, compared with the answer to the unstressed item.
+    """Return a row for each answer to a stressed item, compared with the same model's answer to the original item.
 
-    - ``right``, ``was_right``: True if the answer under stress, or the original answer, is right.
+    - ``right``: True if the answer to the stressed item is right.
+    - ``was_right``: True if the answer to the original item is right.
     - ``readable``: True if both answers could be read.
     - ``flipped``: True if the two answers differ.
 

@@ -189,9 +189,10 @@ class Judgement:
     """Regions and lungs of a case that count as affected under a recipe's rules.
 
     - ``involved``: the affected regions in the order of ``REGIONS``.
-    - ``filled_most``: affected regions in which every component is below the threshold share; empty with the rule
-      ``union``.
-    - ``lung_area``, ``lung_share``: the covered pixels and the covered share of each given lung, by side.
+    - ``filled_most``: the affected regions in which no component reaches the threshold share. Each is the region that
+      some component covers most. Empty with the rule ``union``.
+    - ``lung_area``: the number of covered pixels of each given lung, keyed by side.
+    - ``lung_share``: the covered share of each given lung, keyed by side.
     """
 
     measures: Measures

@@ -61,11 +61,12 @@ def mass_of_hits(contests: Iterable[HypergeometricTrial]) -> Mass:
 
 
 def detectable_hits(mass: Mass, level: float, power: float = POWER) -> float | None:
-    """Return the number of hits that the smallest detectable leak gives on average; None if no leak is detectable.
+    """Return the expected number of hits under the smallest detectable leak; None if no leak is detectable.
+
+    A leak is detectable if a test finds it with the probability ``power`` or more.
 
     - ``mass``: the probabilities of 0, 1, 2 … hits by chance.
-    - ``level``: the p value up to which a test is significant.
-    - ``power``: the probability with which a test must find the leak.
+    - ``level``: the p value up to which the test is significant.
     """
     tails = np.minimum(1.0, mass[::-1].cumsum()[::-1])
     significant = np.flatnonzero(tails <= level)
@@ -114,7 +115,7 @@ class BinaryScore(NamedTuple):
 
 
 class NullScore(NamedTuple):
-    """Number of right answers that chance alone gives: ``least + each * hits``, where a hit is a right pick.
+    """Distribution of the number of right answers by chance: ``least + each * hits``, where a hit is a right pick.
 
     - ``mass``: the probabilities of 0, 1, 2, … hits.
     - ``least``: the number of right answers if there is no hit.
@@ -127,7 +128,12 @@ class NullScore(NamedTuple):
 
     @classmethod
     def of(cls, contests: Iterable[HypergeometricTrial], answers: int, right: int) -> NullScore:
-        """Return the score of chance for a predictor that gave ``answers`` answers, ``right`` of them right."""
+        """Return the distribution of right answers by chance in the contests of a predictor.
+
+        - ``answers``: the number of answers that the predictor gave: an answer for each pick, or yes or no for each
+          candidate.
+        - ``right``: the number of its right answers.
+        """
         rows = list(contests)
         # A yes or no to every candidate: each hit adds two right answers, since the number of picks is fixed and one
         # wrong candidate less is picked.
@@ -139,9 +145,9 @@ class NullScore(NamedTuple):
         return min(1.0, float(self.mass[round((right - self.least) / self.each) :].sum()))
 
     def detectable(self, level: float) -> float | None:
-        """Return the number of right answers that the smallest detectable leak gives on average; None if there is none.
+        """Return the expected number of right answers under the smallest detectable leak; None without such a leak.
 
-        A test at ``level`` finds a detectable leak with probability 0.8.
+        A leak is detectable if a test at ``level`` finds it with probability 0.8 or more.
         """
         hits = detectable_hits(self.mass, level)
         return None if hits is None else self.least + self.each * hits

@@ -1,4 +1,4 @@
-"""Measures of a picture's file, and of its ground: the grey levels away from the coloured drawing."""
+"""Measures of a picture's file, and of the grey levels of its background (away from the coloured drawing)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from chexqa.imaging.png import MAGIC
 MODULI = (2, 3, 4, 5, 8, 10, 16)  # divisors of a length or an id; a residue could give an answer away
 _NAMELESS = 4  # number of first bytes that stand for the format of a file that is neither PNG nor JPEG
 _BLOCKS = 64  # number of blocks along the longer side, in which the neighbourhood of a drawing is measured
-_NEAR = 3  # blocks round a coloured one that are not ground: a disc's rim and letter are grey
+_NEAR = 3  # blocks round a coloured one that are not background: a disc's rim and letter are grey
 _EMPTY = bytes(1)
 _TAILS = (0.05, 0.95)
 _LONG_HEX = re.compile(r"(?:^|[^0-9A-Za-z])[a-z]?([0-9a-f]{8,64})$", re.IGNORECASE)
@@ -87,15 +87,19 @@ def checksum(data: bytes) -> str:
     return f"{zlib.crc32(data):08x}"
 
 
-class Ground(NamedTuple):
-    """The part of a picture away from the drawing: grey levels ``(H, W)``, and the mask of the pixels in this part."""
+class Background(NamedTuple):
+    """Background of a picture: the pixels that are not near its coloured drawing.
+
+    - ``grey``: the grey levels ``(H, W)`` of the whole picture.
+    - ``is_background``: True for each pixel of the background, ``(H, W)``.
+    """
 
     grey: Image
-    is_ground: Mask
+    is_background: Mask
 
     @classmethod
-    def of(cls, image: Image) -> Ground:
-        """Return the ground of a picture ``(H, W, 3)``: the area away from every coloured pixel."""
+    def of(cls, image: Image) -> Background:
+        """Return the background of a picture ``(H, W, 3)``."""
         red, green, blue = cv2.split(image)
         colored = cv2.max(cv2.absdiff(red, green), cv2.absdiff(green, blue)) > 2
         height, width = green.shape
@@ -106,11 +110,11 @@ class Ground(NamedTuple):
         return cls(np.asarray(green), np.asarray(covered == 0))
 
     def measures(self) -> Measures:
-        """Return mean, spread and tails of the grey levels, and the share of odd levels.
+        """Return mean, spread and tails of the background's grey levels, and the share of odd levels.
 
         The result is {} if every pixel is near the drawing.
         """
-        counts = np.bincount(self.grey[self.is_ground], minlength=256)
+        counts = np.bincount(self.grey[self.is_background], minlength=256)
         if not counts.any():
             return {}
         levels, share = np.arange(256), counts / counts.sum()
@@ -125,16 +129,16 @@ class Ground(NamedTuple):
         }
 
     def against(self, radiograph: npt.NDArray[np.uint8]) -> Measures:
-        """Return the mean difference in grey from the radiograph, and the share of pixels that differ.
+        """Return the background's mean difference in grey from the radiograph, and the share of pixels that differ.
 
-        The result is {} if the sizes differ.
+        The result is {} if the sizes differ, or if every pixel is near the drawing.
         """
-        if radiograph.shape != self.grey.shape or not self.is_ground.any():
+        if radiograph.shape != self.grey.shape or not self.is_background.any():
             return {}
-        apart = self.grey.astype(np.int16) - radiograph
+        apart = (self.grey.astype(np.int16) - radiograph)[self.is_background]
         return {
-            "difference in grey": float(apart[self.is_ground].mean()),
-            "share of pixels that differ": float(np.count_nonzero(apart[self.is_ground])) / self.is_ground.sum(),
+            "difference in grey": float(apart.mean()),
+            "share of pixels that differ": float(np.count_nonzero(apart)) / apart.size,
         }
 
 

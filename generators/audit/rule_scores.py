@@ -59,14 +59,16 @@ _RANKS = {2: ("smaller", "larger"), 4: ("smallest", "second smallest", "second l
 class Result:
     """One predictor's score on one kind of item.
 
-    - ``rules``, ``rule``: the number of rules tried, and the best one in words. If nothing could be tested (``answers``
-      is 0), ``rule`` gives the reason.
-    - ``answers``, ``right``: the number of answers that the best rule gave, and of right ones.
-    - ``chance``, ``interval``: the share of right answers by chance, and the 95 % interval of the share reached.
-    - ``p``: one-sided p value, corrected for the number of rules.
+    - ``rule``: the best rule in words; if nothing could be tested, the reason.
+    - ``rules``: the number of rules tried.
+    - ``answers``: the number of answers that the best rule gave; 0 if nothing could be tested.
+    - ``right``: the number of right answers among them.
+    - ``chance``: the share of right answers by chance.
+    - ``interval``: the 95 % interval of the share of right answers.
+    - ``p``: the one-sided p value, corrected for the number of rules.
     - ``holm``: ``p`` adjusted over all artefacts.
-    - ``detectable``: the smallest share of right answers that the test finds as a leak with a power of 80 %; None if
-      unknown, or if the test finds none.
+    - ``detectable``: the smallest share of right answers at which the test finds a leak with a power of 80 %; None if
+      it is unknown, or if the test finds no leak of any size.
     """
 
     kind: str

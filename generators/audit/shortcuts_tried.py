@@ -17,7 +17,7 @@ from chexqa.contract.items import Answer, CaseKey, Item, clusters
 from chexqa.contract.kinds import GRID_CELL, KINDS, kind_order
 from chexqa.generators.audit import outlines
 from chexqa.generators.audit.outlines import Image, Measures, Outline
-from chexqa.generators.audit.pictures import MODULI, File, Ground, number_in, residues
+from chexqa.generators.audit.pictures import MODULI, Background, File, number_in, residues
 
 Value = float | str
 PredictorClass = Literal["artefact", "prior", "forced"]
@@ -241,8 +241,8 @@ def _see(bench: Benchmark, items: list[Item]) -> Seen:
 
 def _ground(image: Image, radiograph: Image | None) -> Measures:
     """Return measures of the grey levels outside a drawing, or their differences from the radiograph if it is given."""
-    ground = Ground.of(image)
-    return ground.measures() if radiograph is None else ground.against(radiograph)
+    background = Background.of(image)
+    return background.measures() if radiograph is None else background.against(radiograph)
 
 
 def _points(image: Image, shown: Outline) -> dict[str, Measures]:

@@ -231,11 +231,10 @@ class EditSets:
         return np.concatenate(trues), np.concatenate(own)
 
     def of_true(self, trues: Numbers) -> Numbers:
-        """Return four numbers ``(N, M, 4)`` for each set in ``trues`` ``(N, M)``, given by its index.
+        """Return four numbers from 0 to 3 for each of the given sets of edits, ``(N, M, 4)``.
 
-        - the number of edits minus 1.
-        - the changes of area, length and compactness: 0 large decrease, 1 small decrease, 2 small increase, 3 large
-          increase.
+        ``trues (N, M)`` has the indices of the sets. The first number is the number of edits minus 1. The others are
+        changes of area, length and compactness: 0 large decrease, 1 small decrease, 2 small increase, 3 large increase.
         """
         sizes = np.array([len(errors) - 1 for errors in self.sets])[trues]
         changes = self.changes[trues]

@@ -14,9 +14,9 @@ Mask = npt.NDArray[np.bool_]
 
 
 def allowed_field(loaded: LoadedCase) -> Mask | str:
-    """Return the pixels ``(H, W)`` that an outline may cover, or the reason why they are unknown.
+    """Return the pixels ``(H, W)`` that an outline of the lesion may cover, or the reason why they are unknown.
 
-    These are the lesion and, for lung findings, the lungs without the heart; for other findings all pixels.
+    For lung findings, these are the lesion and the lungs without the heart; for other findings, all pixels.
     """
     assert loaded.lesion is not None, "only a case with a lesion has a field"
     lungs = [lung for lung in (loaded.right_lung, loaded.left_lung) if lung is not None]

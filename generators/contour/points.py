@@ -188,13 +188,13 @@ def choose(
     true_points: list[Pixel], places: list[Pixel], together: Flags, inside: Flags, depths: Numbers, wanted: int,
     rng: np.random.Generator,
 ) -> tuple[int, ...]:  # fmt: skip
-    """Choose positions at random for the points that mark no edit; return their indices in ``places``, at least one.
+    """Choose random positions for the points that mark no edit; return their indices in ``places``, at least one.
 
     - ``true_points``: the positions of the points that mark an edit.
     - ``places``: the possible positions; at most ``wanted`` are chosen.
     - ``together (N, N)``: True for two of ``places`` that can both be shown.
-    - ``inside``: True for a point inside the outline; the true points first, then ``places``.
-    - ``depths``: the distances from the outline in pixels, in this order, too.
+    - ``inside``, ``depths``: whether each position is inside the outline, and its distance from the outline in pixels;
+      first for each of ``true_points``, then for each of ``places``.
     """
     xy = np.array([*true_points, *places], float)
     distances = np.hypot(*(xy[:, None] - xy[None, :]).transpose(2, 0, 1))

@@ -94,17 +94,16 @@ class Verdict:
 
     @property
     def lacks_reason(self) -> bool:
-        """True if the verdict is "fix" or "reject" on an item, but has neither a reason nor a comment.
+        """True for a verdict "fix" or "reject" on an item, without a reason and without a comment.
 
-        A mask needs no reason: it can be redrawn, and CheXpercept's own sheets of masks have no column for a reason.
+        False for every verdict on a mask.
         """
+        # CheXpercept's own sheets of masks have no column for a reason, and a reviewer can redraw a mask instead.
         objects = self.verdict in (FIX, REJECT) and not self.is_on_mask
         return objects and self.reason is None and self.comment is None
 
     def after(self, old: Verdict) -> Verdict:
-        """Return a copy of this verdict that replaces ``old``; the copy's ``earlier`` has the earlier entries of
-        ``old``, then ``old`` itself.
-        """
+        """Return a copy of this verdict that replaces ``old``: its ``earlier`` is ``old.earlier``, then ``old``."""
         answer = None if old.answer is None else list(old.answer)
         said: Record = {
             "verdict": old.verdict, "answer": answer, "reason": old.reason, "comment": old.comment,

@@ -1,8 +1,8 @@
 """Server of review pages on this machine; each reviewer and the coordinator has a private address with a token.
 
-One process serves one batch. A reviewer sees a part only after closing all blind parts before it. The items of a reader
-study that are asked again are served some days after the study. Every answer is on disk before the browser gets its
-reply. A server that is started again after a kill has the same addresses and all answers.
+One process serves one batch. A reviewer sees a part only after closing all blind parts that precede it. The repeated
+items of a reader study are served some days after the study. Every answer is on disk before the browser gets its reply.
+After a kill, a restarted server has the same addresses and all answers.
 """
 
 from __future__ import annotations

@@ -4,15 +4,16 @@ A reviewer has one vote: the verdict on the proposal. A blind answer without a v
 right by the key, otherwise "fix". If an adjudicator has voted, only adjudicators' votes count. "Unsure" never counts.
 
 - All "accept": accepted, unless two blind answers differ from the key and no adjudicator has voted.
-- All "fix" with a corrected answer (only attributes): corrected, if two reviewers give this answer (an adjudicator
-  counts).
-- All "fix" without one: sent back to mask review.
+- All "fix", and all from blind answers: contested.
+- All "fix", with a corrected answer: corrected, if two persons (reviewers or adjudicators) give the same one. Questions
+  of stages 1 to 3 take no corrected answer.
+- All "fix", without a corrected answer: sent back to mask review.
 - All "reject": rejected.
 - No vote: not reviewed.
-- Anything else, also "fix" from blind answers only: contested.
+- Anything else: contested.
 
-To reject an item or to send it back takes two reviewers, or an adjudicator who is not one of the item's reviewers.
-Otherwise the item is contested.
+An item is rejected or sent back only if two reviewers object, or an adjudicator who is not one of the item's reviewers.
+With fewer objections, the item is contested.
 """
 
 from __future__ import annotations

@@ -48,15 +48,18 @@ class AskedRow(Protocol):
         """True if the answer is a cell of the grid."""
 
 
-def list_of_words(text: str, words: Iterable[str]) -> str:
-    """Return a spreadsheet formula that is true if ``text``, a formula for lower-case text, gives one of ``words``."""
+def is_one_of(formula: str, words: Iterable[str]) -> str:
+    """Return a spreadsheet formula that is true if the result of ``formula`` is one of ``words``.
+
+    ``formula`` must give a text in lower case.
+    """
     known = _chunks(dict.fromkeys(word.casefold() for word in words))
-    return f"OR({','.join(_among(text, part) for part in known)})"
+    return f"OR({','.join(_among(formula, part) for part in known)})"
 
 
-def _among(text: str, words: str) -> str:
-    """Return a formula that is true if the formula ``text`` gives one of ``words``, separated by bars."""
-    return f'ISNUMBER(FIND("|"&{text}&"|","|{words}|"))'
+def _among(formula: str, words: str) -> str:
+    """Return a formula that is true if the result of ``formula`` is one of ``words``, which are separated by bars."""
+    return f'ISNUMBER(FIND("|"&{formula}&"|","|{words}|"))'
 
 
 def _chunks(words: Iterable[str]) -> list[str]:
@@ -85,7 +88,7 @@ def small_letters(cell: str) -> str:
 def not_a_choice(cell: str, words: Iterable[str]) -> str:
     """Return a spreadsheet formula that is true if the sheet's cell has a text that is none of the words."""
     text = small_letters(cell)
-    return f'AND({text}<>"",NOT({list_of_words(text, words)}))'
+    return f'AND({text}<>"",NOT({is_one_of(text, words)}))'
 
 
 def not_cells(cell: str, several: bool) -> str:
@@ -133,7 +136,7 @@ def not_several(cell: str, words: Sequence[str], none: Sequence[str]) -> str:
     total = f'SUMPRODUCT(--({entries}<>""))'
     wrong = f"{count(words)}<{total}"
     alone = f"AND({count(none)}>0,{total}>{count(none)})"
-    return f'AND({text}<>"",NOT({list_of_words(text, words)}),OR({wrong},{alone}))'
+    return f'AND({text}<>"",NOT({is_one_of(text, words)}),OR({wrong},{alone}))'
 
 
 def _entries(text: str) -> str:

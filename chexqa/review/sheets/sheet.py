@@ -17,7 +17,7 @@ from chexqa.files.errors import InputError, unwritable
 from chexqa.review import columns as layout
 from chexqa.review.columns import Column, SheetKind
 from chexqa.review.sheets import cover_tab
-from chexqa.review.sheets.cell_checks import CellChecks, list_of_words, quoted, small_letters
+from chexqa.review.sheets.cell_checks import CellChecks, is_one_of, quoted, small_letters
 
 # A row may be at most 409 points high in Excel.
 _MAX_CELL, _MAX_ROW_PX, _PX_TO_PT, _LINE_PX, _CHAR_PX = 32_767, 534, 0.75, 15, 5.6
@@ -133,7 +133,7 @@ def feedback_formula(feedback: Feedback, cells: Sequence[str]) -> str:
     """
     text = quoted(layout.clean(feedback.text)[:1500])
     if feedback.right:
-        right = list_of_words(small_letters(cells[0]), feedback.right)
+        right = is_one_of(small_letters(cells[0]), feedback.right)
         text = f'IF({right},"Right. ","The key says otherwise. ")&{text}'
     given = "&".join(cells)
     return f'IF({given}="","",{text})'

@@ -32,7 +32,7 @@ class StudyWish:
     - ``training``: the number of cases for training, which are not cases of the study.
     - ``repeat``: the share of items that are asked again.
     - ``rule``: what readers do when they are uncertain.
-    - ``earlier``: earlier reviews, as in :func:`saw_key`.
+    - ``earlier``: the files or folders of earlier reviews, as in :func:`keys_seen`.
     - ``leave_out``: True to leave out a case if a reader saw its key; False to raise ``InputError``.
     """
 
@@ -84,10 +84,11 @@ def check_study(wish: StudyWish) -> None:
         raise InputError("--rule: is empty; say what readers do when they are uncertain.")
 
 
-def saw_key(paths: Iterable[Path]) -> dict[str, set[str]]:
-    """Return the cases with a key that a reader saw in earlier reviews, keyed by the reader's name in small letters.
+def keys_seen(paths: Iterable[Path]) -> dict[str, set[str]]:
+    """Return, for each reader (name in small letters), the ids of the cases whose key the reader saw earlier.
 
-    A path is a batch file, a file of verdicts, or a folder with one of them. All rows of a batch count as seen.
+    ``paths`` are batch files, files of verdicts, or folders of earlier reviews. In a batch file, all rows of a sheet
+    that shows the key count as seen. Raise ``InputError`` for a path without such a file.
     """
     found: dict[str, set[str]] = {}
     for path in paths:
@@ -123,11 +124,11 @@ def _rows(file: Path) -> Iterable[tuple[str, str]]:
 
 
 def without_seen(works: Sequence[Work], readers: Sequence[str], wish: StudyWish) -> list[Work]:
-    """Return the cases with a key that no reader of the study saw.
+    """Return the cases whose key no reader of the study saw in an earlier review.
 
-    Raises ``InputError`` if a reader saw a case's key, unless ``wish.leave_out`` is True.
+    Raise ``InputError`` if a reader saw a case's key, unless ``wish.leave_out`` is True.
     """
-    seen = saw_key(wish.earlier)
+    seen = keys_seen(wish.earlier)
     known = {work.case_id for work in works}
     own = {reader: seen.get(reader.casefold(), set()) & known for reader in readers}
     if wish.leave_out:
