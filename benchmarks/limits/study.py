@@ -22,7 +22,7 @@ import numpy as np
 
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
-from chexqa.eval.confidence.confidence_tables import ALL, confidence
+from chexqa.eval.confidence.confidence_tables import ALL, confidences
 from chexqa.eval.report import build
 from chexqa.eval.scoring.grade import Graded
 from chexqa.eval.scoring.sample import scored_sample
@@ -51,7 +51,7 @@ def found(graded: Graded) -> dict[str, dict[str, Estimate]]:
     """Return the numbers in the tables of a study, keyed by model and then by the number's name."""
     sample = scored_sample(graded)
     tables = [by_model(table, column) for table, column in ((thresholds(sample), "seen_in"),
-              (confidence(sample), "level"), (stress(sample), "stress"))]  # fmt: skip
+              (confidences(sample)["confidence"], "level"), (stress(sample), "stress"))]  # fmt: skip
     numbers: dict[str, dict[str, Estimate]] = {model.name: {} for model in SIX}
     for name, own in numbers.items():
         for task in TASKS:
