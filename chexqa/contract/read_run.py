@@ -77,6 +77,7 @@ class Turn:
     confidence: float | None = None
     answer_logprob: float | None = None
     fell_back: bool | None = None
+    failed_usage: dict[str, int] | None = None
     place: tuple[tuple[float, ...], ...] | None = None
 
     @property
@@ -117,7 +118,7 @@ class Turn:
 _TURN_FIELDS = tuple(field.name for field in fields(Turn))
 _OPTIONAL = (
     "parser_version", "condition", "stress", "prompt", "reasoning", "confidence", "answer_logprob", "fell_back",
-    "place",
+    "failed_usage", "place",
 )  # fmt: skip
 _REQUIRED = _TURN_FIELDS[: -len(_OPTIONAL)]
 _TUPLES = ("parsed", "image_hashes", "order")

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from chexqa.eval.models import data_policy, openai_http, registry
-from chexqa.eval.models.client import load_litellm, message_record
+from chexqa.eval.models.client import load_litellm
 from chexqa.eval.models.failures import SendError, of_status, one_line
 from chexqa.eval.models.registry import Model
 from chexqa.eval.prompts.protocols import Message
@@ -64,7 +64,7 @@ class OpenAIForm(Form):
     def request(self, model: Model, messages: Sequence[Message], custom_id: str) -> list[bytes]:
         """Return the request line ``{"custom_id", "method", "url", "body"}`` in pieces (see :meth:`Form.request`)."""
         provider, _, served = model.litellm.partition("/")
-        sent = [message_record(message, openai_http.reference) for message in messages]
+        sent = [openai_http.message_record(message, openai_http.reference) for message in messages]
         raw = provider == "hosted_vllm" or openai_http.suits(model)
         settings = model.decoding if raw else _mapped(provider, served, model)
         extra = settings.get("extra_body") or {}
@@ -113,7 +113,7 @@ class GeminiForm(Form):
 
         provider, _, served = model.litellm.partition("/")
         # litellm removes the system text from the list that it gets, so the list is a new one.
-        sent: Any = [message_record(message, openai_http.reference) for message in messages]
+        sent: Any = [openai_http.message_record(message, openai_http.reference) for message in messages]
         body = _transform_request_body(
             messages=sent, model=served, optional_params=_mapped(provider, served, model), custom_llm_provider="gemini",
             litellm_params={}, cached_content=None,

@@ -28,8 +28,8 @@ from chexqa.eval.batches.line_formats import Form, form_of
 from chexqa.eval.batches.request_files import Part, PartWriter, parts, request_id, split_id
 from chexqa.eval.batches.results import Results
 from chexqa.eval.models import adapters, registry
-from chexqa.eval.models.client import Client, Reply, price, reply_of
-from chexqa.eval.models.failures import SendError, judge
+from chexqa.eval.models.client import Client, Reply, price, reply_of, with_failed
+from chexqa.eval.models.failures import FailedUsage, SendError, judge
 from chexqa.eval.models.rate_limit import RateLimiter, TransientError
 from chexqa.eval.models.registry import Model, Price
 from chexqa.eval.prompts.protocols import Message
@@ -261,14 +261,14 @@ class _BatchWorker(ConversationWorker):
         Failures up to round ``failed`` are already in the log. A transient failure becomes final when as many rounds
         failed as a live request would have attempts.
         """
-        failures = self._results.failures(digest, failed)
+        failures, lost = self._results.failures(digest, failed), FailedUsage()
         for body, number in self._results.replies(digest):
             try:
-                return self._read(body, number)
+                return with_failed(self._read(body, number), lost, self._paid)
             except SendError as error:  # a body that is not a completion counts as a failure
                 failures.setdefault(number, error)
-            except TransientError as error:
-                failures.setdefault(number, SendError(str(error), "malformed"))
+                if number > failed:
+                    lost.add(error)
         passing = 0
         for number, failure in sorted(failures.items()):
             if number <= failed:
@@ -278,9 +278,9 @@ class _BatchWorker(ConversationWorker):
             except TransientError as error:
                 passing += 1
                 if passing >= self._attempts:
-                    return Reply("error", number, error=f"{error} (rounds: {passing})")
+                    return with_failed(Reply("error", number, error=f"{error} (rounds: {passing})"), lost, self._paid)
                 continue
-            return Reply(verdict.outcome, number, error=verdict.text)
+            return with_failed(Reply(verdict.outcome, number, error=verdict.text), lost, self._paid)
         return None
 
     def _read(self, body: Any, number: int) -> Reply:

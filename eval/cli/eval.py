@@ -32,7 +32,6 @@ from chexqa.eval.stress import cells
 from chexqa.eval.stress.unequal_wordings import unequal
 from chexqa.eval.stress.wordings import WORDING
 from chexqa.files.errors import InputError
-from chexqa.files.jsonio import Record
 from chexqa.files.say import argument, say, say_json
 from chexqa.files.terminal import console, loading, messages, plural
 from chexqa.generators.interventions import altered_items
@@ -340,51 +339,18 @@ def _conclude(progress_of_models: list[ModelProgress], folder: Path, as_json: bo
     decision = next((progress.decision for progress in progress_of_models if progress.decision), None)
     if as_json:
         say_json(
-            json.dumps({"run": str(folder), "models": [_record(progress) for progress in progress_of_models],
+            json.dumps({"run": str(folder), "models": list(map(live_progress.record, progress_of_models)),
                         "decision": decision and until_decided.record(decision)}, indent=2)
         )  # fmt: skip
     else:
         for progress in progress_of_models:
-            _print(progress)
+            live_progress.print_summary(progress)
     if decision is not None and not as_json:
         console().print(decided(decision), soft_wrap=True)
     if (error := unfinished(progress_of_models)) is not None:
         raise error
     if not as_json:
         console().print(f"Next: chexqa grade {argument(folder)}", soft_wrap=True)
-
-
-def _print(progress: ModelProgress) -> None:
-    out = console()
-    counts = Counter({state.replace("_", " "): count for state, count in progress.counts.items()})
-    if progress.pending:
-        counts["not asked"] -= progress.pending
-        counts["waiting for results"] = progress.pending
-    states = ", ".join(f"{count:,} {state}" for state, count in counts.most_common() if count > 0)
-    out.print(f"{progress.model}: {states} ({live_progress.cost(progress.cost_usd)})", soft_wrap=True)
-    if progress.stopped is not None:
-        out.print(f"  stopped: {progress.stopped}", soft_wrap=True)
-    if progress.error is not None:
-        out.print(f"  last error: {progress.error}", soft_wrap=True)
-    if (said := progress.answerers.remark()) is not None:
-        out.print(f"  {said}", style="yellow", soft_wrap=True)
-
-
-def _record(progress: ModelProgress) -> Record:
-    return {
-        "model": progress.model,
-        "turns": progress.total,
-        "states": {state: count for state, count in progress.counts.items() if count},
-        "unfinished": progress.unfinished,
-        "asked_now": progress.asked,
-        "set_aside": progress.set_aside,
-        "cost_usd": progress.cost_usd,
-        "tokens": progress.tokens,
-        "failed_attempts": dict(progress.limiter.failures),
-        "stopped": progress.stopped,
-        "last_error": progress.error,
-        "note": progress.answerers.remark(),
-    }
 
 
 def decided(decision: Decision) -> str:

@@ -1,10 +1,10 @@
-"""Display of a run's progress, for each model: a live row on a terminal, or a line every 30 s elsewhere."""
+"""Display of each model's progress: during a run a live row on a terminal, or a line every 30 s; then a summary."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,9 +13,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from chexqa.eval.runs import budget
 from chexqa.eval.runs.conversations import Watch
 from chexqa.eval.runs.model_progress import NOT_ASKED, ModelProgress
-from chexqa.files.terminal import Name
+from chexqa.files.jsonio import Record
+from chexqa.files.terminal import Name, console
 
 PLAIN_EVERY_S = 30.0
 WINDOW_S = 60.0
@@ -95,6 +97,42 @@ class RunDisplay:
         if any(progress.stopped for progress in self._models.values()) and in_flight:
             return f"stopping after the turns in flight ({in_flight}); Ctrl-C stops at once"
         return "Ctrl-C stops after the turns in flight; a second Ctrl-C stops at once."
+
+
+def print_summary(progress: ModelProgress) -> None:
+    """Print a model's states, cost, errors and remarks at the end of a command."""
+    out = console()
+    counts = Counter({state.replace("_", " "): count for state, count in progress.counts.items()})
+    if progress.pending:
+        counts["not asked"] -= progress.pending
+        counts["waiting for results"] = progress.pending
+    states = ", ".join(f"{count:,} {state}" for state, count in counts.most_common() if count > 0)
+    out.print(f"{progress.model}: {states} ({cost(progress.cost_usd)})", soft_wrap=True)
+    if progress.stopped is not None:
+        out.print(f"  stopped: {progress.stopped}", soft_wrap=True)
+    if progress.error is not None:
+        out.print(f"  last error: {progress.error}", soft_wrap=True)
+    for said in filter(None, (progress.answerers.remark(), budget.remark(progress.uncounted))):
+        out.print(f"  {said}", style="yellow", soft_wrap=True)
+
+
+def record(progress: ModelProgress) -> Record:
+    """Return a model's states, cost, errors and remarks as JSON."""
+    return {
+        "model": progress.model,
+        "turns": progress.total,
+        "states": {state: count for state, count in progress.counts.items() if count},
+        "unfinished": progress.unfinished,
+        "asked_now": progress.asked,
+        "set_aside": progress.set_aside,
+        "cost_usd": progress.cost_usd,
+        "tokens": progress.tokens,
+        "uncounted_attempts": progress.uncounted,
+        "failed_attempts": dict(progress.limiter.failures),
+        "stopped": progress.stopped,
+        "last_error": progress.error,
+        "note": progress.answerers.remark(),
+    }
 
 
 class Pace:

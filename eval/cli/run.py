@@ -14,6 +14,7 @@ from rich.table import Table
 from chexqa.cli.main import Entry, LazyGroup
 from chexqa.contract.read_run import TURNS, read_about
 from chexqa.eval.batches.results import FOLDER as RESULTS
+from chexqa.eval.runs import budget
 from chexqa.eval.runs import foreign_lines as repairing
 from chexqa.eval.runs.status import Status, status
 from chexqa.files.errors import InputError
@@ -83,7 +84,8 @@ def show_status(folder: Path, as_json: bool) -> None:
             out.print(f"{row.model}: its last turn failed: {words}", style="yellow", soft_wrap=True)
         if row.decided is not None:
             out.print(f"{row.model}: {row.decided}; nothing is asked about the remaining patients.", soft_wrap=True)
-        for said in filter(None, (row.note, _activity(row, now, extra), *_waiting(row))):
+        unknown = budget.remark(row.uncounted_attempts)
+        for said in filter(None, (row.note, unknown, _activity(row, now, extra), *_waiting(row))):
             out.print(f"{row.model}: {said}", style="yellow", soft_wrap=True)
 
 

@@ -11,8 +11,8 @@ import logging
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -27,7 +27,7 @@ from chexqa.eval.local.load_and_call import Served
 from chexqa.eval.local.pool import Pool
 from chexqa.eval.local.replies import ModelReply, completion
 from chexqa.eval.models import adapters, baselines, data_policy, failures, in_process, openai_http, registry
-from chexqa.eval.models.failures import judge, wants_key
+from chexqa.eval.models.failures import FailedUsage, SendError, Usage, judge, wants_key
 from chexqa.eval.models.rate_limit import ClosedError, RateLimiter, RetryPolicy, TransientError, retried
 from chexqa.eval.models.registry import Model, Price
 from chexqa.eval.prompts.protocols import Message
@@ -48,6 +48,7 @@ class Reply:
     - ``rejected``: True if the endpoint refused the request.
     - ``fatal``: True if the endpoint would refuse every other request, too.
     - ``fell_back``: True if a proxy reports that another model answered.
+    - ``failed_usage``: the tokens of failed attempts, as in a turn; ``cost_usd`` includes their cost.
     """
 
     outcome: Literal["reply", "refused", "overflow", "error"]
@@ -55,7 +56,7 @@ class Reply:
     latency_s: float | None = None
     text: str | None = None
     finish_reason: str | None = None
-    usage: dict[str, int | None] | None = None
+    usage: Usage | None = None
     cost_usd: float | None = None
     provider_model: str | None = None
     error: str | None = None
@@ -65,6 +66,7 @@ class Reply:
     reasoning: str | None = None
     confidence: float | None = None
     tokens: tuple[tuple[str, float], ...] | None = None
+    failed_usage: dict[str, int] | None = None
 
 
 class Pictures(Protocol):
@@ -135,6 +137,11 @@ class Client:
         """Return True if the cost of the model's replies will be known; no request is sent."""
         return self._price(model) is not None
 
+    def is_free(self, model: Model) -> bool:
+        """Return True if the model's replies cost nothing."""
+        paid = self._price(model)
+        return paid is not None and paid.is_zero
+
     def _price(self, model: Model) -> Price | None:
         """Return the model's price, looked up once."""
         if model.name not in self._prices:
@@ -147,15 +154,15 @@ class Client:
         ``messages`` must already be adapted to the model (:func:`chexqa.eval.models.adapters.adapt`). Raise
         ``ClosedError`` if the limiter is closed, and ``InputError`` if a picture cannot be read.
         """
-        # If the limiter was closed because the endpoint stayed down, and attempts at this question had failed, the
-        # outcome is an error with the last failure's message.
+        # If the limiter was closed because the endpoint stayed down, or failed attempts at this question may have cost
+        # something, the outcome is an error with the last failure's message.
         limiter = limiter or RateLimiter(1)
         too_many = adapters.too_many_images(model, messages)
         if too_many:
             return Reply("overflow", 0, error=too_many)
         if model.name not in self._hiders:
             self._hiders[model.name] = hider(registry.api_key(model))
-        hide = self._hiders[model.name]
+        hide, paid, lost = self._hiders[model.name], self._price(model), FailedUsage()
         number = failed = 0
 
         async def attempt() -> Reply:
@@ -166,19 +173,20 @@ class Client:
             try:
                 async with limiter.acquire():
                     call = self._call(model, messages, limiter.most)
-                    return await _attempt(model, self._price(model), call, timeout_s, number, hide)
+                    return await _attempt(model, paid, call, timeout_s, number, hide, lost)
             except TransientError:
                 failed = number
                 raise
 
         try:
-            return await retried(attempt, self._policy, limiter)
+            reply = await retried(attempt, self._policy, limiter)
         except TransientError as error:
-            return Reply("error", number, error=f"{error} (attempts: {number})")
+            reply = Reply("error", number, error=f"{error} (attempts: {number})")
         except ClosedError:
-            if not (limiter.given_up and failed):
+            if not failed or not (limiter.given_up or lost.to_record()):
                 raise
-            return Reply("error", failed, error=f"{limiter.last_failure} (attempts: {failed})")
+            reply = Reply("error", failed, error=f"{limiter.last_failure} (attempts: {failed})")
+        return with_failed(reply, lost, paid)
 
     def _call(
         self, model: Model, messages: Sequence[Message], places: int
@@ -201,13 +209,13 @@ class Client:
                     if isinstance(part, Picture)}  # fmt: skip
         if not openai_http.suits(model):
             sent = [
-                message_record(message, lambda image: openai_http.PNG + pictures[image].decode())
+                openai_http.message_record(message, lambda image: openai_http.PNG + pictures[image].decode())
                 for message in messages
             ]
             once = {"timeout": self._policy.timeout_s, "num_retries": 0, "max_retries": 0, "no-log": True}
             usual = load_litellm().acompletion
             return functools.partial(usual, **model.decoding, model=model.litellm, messages=sent, **common, **once)
-        sent = [message_record(message, openai_http.reference) for message in messages]
+        sent = [openai_http.message_record(message, openai_http.reference) for message in messages]
         return functools.partial(
             _lean().acompletion,
             model=model.litellm.partition("/")[2],
@@ -233,19 +241,6 @@ class Client:
         while self._cached > PICTURE_CACHE_BYTES and len(self._pictures) > 1:
             self._cached -= len(self._pictures.popitem(last=False)[1])
         return data
-
-
-def message_record(message: Message, url: Callable[[str], str]) -> dict[str, Any]:
-    """Return a message in the format of OpenAI's API; ``url`` turns a picture's path into its URL."""
-    if message.role != "user":
-        return {"role": message.role, "content": "".join(str(part) for part in message.parts)}
-    parts = [
-        {"type": "image_url", "image_url": {"url": url(part.image)}}
-        if isinstance(part, Picture)
-        else {"type": "text", "text": part}
-        for part in message.parts
-    ]
-    return {"role": "user", "content": parts}
 
 
 @functools.cache
@@ -282,38 +277,60 @@ async def close() -> None:
 
 async def _attempt(
     model: Model, paid: Price | None, call: functools.partial[Coroutine[Any, Any, Any]], timeout_s: float | None,
-    number: int, hide: Hider,
+    number: int, hide: Hider, lost: FailedUsage,
 ) -> Reply:  # fmt: skip
-    """Send one request and return its outcome; raise ``TransientError`` for a failure worth another attempt."""
+    """Send one request and return its outcome; raise ``TransientError`` for a failure worth another attempt.
+
+    A failed attempt is added to ``lost``.
+    """
     began = time.perf_counter()
     try:
         # litellm's timeout applies to each read: a server that sends a byte now and then never exceeds it.
         async with asyncio.timeout(timeout_s):
             response = await call()
     except TimeoutError:
-        raise TransientError(f"no complete reply within {timeout_s:g} s (the limit is --timeout)", "timeout") from None
+        text = f"no complete reply within {timeout_s:g} s (the limit is --timeout)"
+        return _failed(SendError(text, "timeout"), model, number, hide, lost)
     except Exception as error:  # any error of a provider's code becomes the state of this turn
-        sent = failures.of(error, load_litellm)
-        verdict = judge(sent, hide)
-        said = f"{verdict.text}{failures.advice(sent, model)}"
-        return Reply(verdict.outcome, number, error=said, rejected=True, fatal=verdict.fatal or wants_key(sent))
+        return _failed(failures.of(error, load_litellm), model, number, hide, lost)
     latency = response.seconds if model.python else round(time.perf_counter() - began, 4)
-    return reply_of(model, response, paid, hide, number, latency)
+    try:
+        return reply_of(model, response, paid, hide, number, latency)
+    except SendError as error:
+        return _failed(error, model, number, hide, lost)
+
+
+def _failed(error: SendError, model: Model, number: int, hide: Hider, lost: FailedUsage) -> Reply:
+    """Return the outcome of a failed attempt; raise ``TransientError`` if another attempt may succeed."""
+    lost.add(error)
+    verdict = judge(error, hide)
+    said = f"{verdict.text}{failures.advice(error, model)}"
+    return Reply(verdict.outcome, number, error=said, rejected=True, fatal=verdict.fatal or wants_key(error))
+
+
+def with_failed(reply: Reply, lost: FailedUsage, paid: Price | None) -> Reply:
+    """Return the outcome of a question with the tokens and the cost of its failed attempts."""
+    if paid is not None and paid.is_zero:
+        lost.uncounted = 0
+    if lost.usage is not None:
+        further, own = _cost(paid, lost.usage), 0.0 if reply.error else reply.cost_usd
+        reply = replace(reply, cost_usd=None if further is None or own is None else own + further)
+    return replace(reply, failed_usage=lost.to_record())
 
 
 def reply_of(model: Model, response: Any, paid: Price | None, hide: Hider, number: int, latency: float | None) -> Reply:
-    """Return the outcome for litellm's response object; raise ``TransientError`` for a response without choices.
+    """Return the outcome for litellm's response object; raise ``SendError`` for a response without choices.
 
     ``number`` is the number of the attempt, ``hide`` a function that removes secrets from a text.
     """
+    usage = openai_http.usage(response)
     if not response.choices:
-        raise TransientError("malformed reply: no choices", "malformed")
+        raise SendError("malformed reply: no choices", "malformed", usage=usage)
     choice = response.choices[0]
     text, finish = _text(choice.message.content), _text(choice.finish_reason)
     others = choice.message.provider_specific_fields
     refusal = _text(others.get("refusal")) if isinstance(others, dict) else None
     refused = finish == "content_filter" or bool(refusal and not (text or "").strip())
-    usage = _usage(response)
     # Hide secrets before cutting: a secret that is cut in two would not be recognised.
     return Reply(
         "refused" if refused else "reply",
@@ -347,24 +364,9 @@ def _reasoning(message: Any) -> str | None:
     return text if text and text.strip() else None
 
 
-def _usage(response: Any) -> dict[str, int | None] | None:
-    """Return the token counts of a reply; None if the server sent none."""
-    usage = getattr(response, "usage", None)
-    if usage is None:
-        return None
-    output, given = usage.completion_tokens_details, usage.prompt_tokens_details
-    counts = {
-        "input_tokens": reply_limits.count(usage.prompt_tokens),
-        "output_tokens": reply_limits.count(usage.completion_tokens),
-        "reasoning_tokens": reply_limits.count(output.reasoning_tokens) if output else None,
-        "cached_tokens": reply_limits.count(given.cached_tokens) if given else None,
-    }
-    return counts if counts["input_tokens"] else None  # litellm replaces missing counts by zeros
-
-
-def _cost(paid: Price | None, usage: dict[str, int | None] | None) -> float | None:
+def _cost(paid: Price | None, usage: Usage | None) -> float | None:
     """Return the cost of a reply in dollars; None if it is unknown."""
-    if paid is not None and paid.input_per_million_usd == paid.output_per_million_usd == 0:
+    if paid is not None and paid.is_zero:
         return 0.0
     if paid is None or usage is None or usage["input_tokens"] is None or usage["output_tokens"] is None:
         return None

@@ -10,6 +10,7 @@ import json
 import os
 import ssl
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
@@ -52,6 +53,8 @@ SPENT_WORDS = ("insufficient_quota", "budget_exceeded", "budget has been exceede
 SAME_FOR_ALL = (401, 402, 404)
 
 Outcome = Literal["refused", "overflow", "error"]
+Usage = dict[str, int | None]
+"""Token counts under the names of a turn's field ``usage``."""
 
 
 class SendError(Exception):
@@ -63,6 +66,9 @@ class SendError(Exception):
     - ``headers``, ``body``: the headers and the beginning of the server's reply.
     - ``outcome``: the final state of the turn, if it is already known; otherwise None.
     - ``fatal``: True if every other request would fail, too.
+    - ``usage``: the token counts that the server sent with the failure; None if it sent none.
+    - ``may_be_billed``: True if the provider may bill the request although it sent no token counts. It is given as
+      ``unanswered``, or follows from ``kind``.
     """
 
     def __init__(
@@ -75,12 +81,42 @@ class SendError(Exception):
         *,
         outcome: Outcome | None = None,
         fatal: bool = False,
+        usage: Usage | None = None,
+        unanswered: bool = False,
     ) -> None:
         super().__init__(text)
+        self.usage, self.may_be_billed = usage, usage is None and (unanswered or kind in ("timeout", "malformed"))
         self.text, self.status, self.headers, self.body = text, status, headers or {}, body
         is_spent = status in (400, 403, 429) and any(words in body.lower() for words in SPENT_WORDS)
         self.kind = None if is_spent else kind
         self.outcome, self.fatal = outcome, fatal or is_spent or status in SAME_FOR_ALL
+
+
+@dataclass
+class FailedUsage:
+    """Tokens of the failed attempts at one question.
+
+    - ``usage``: the sums of the token counts that the server sent with failures; None if it sent none.
+    - ``uncounted``: the number of failed attempts without token counts that the provider may bill.
+    """
+
+    usage: Usage | None = None
+    uncounted: int = 0
+
+    def add(self, error: SendError) -> None:
+        """Add a failed attempt."""
+        self.uncounted += error.may_be_billed
+        if error.usage is not None:
+            before = self.usage or {}
+            self.usage = {name: (before.get(name) or 0) + (count or 0) for name, count in error.usage.items()}
+
+    def to_record(self) -> dict[str, int] | None:
+        """Return a turn's field ``failed_usage``; None if the failed attempts used nothing."""
+        if self.usage is None and not self.uncounted:
+            return None
+        sums = {name: (self.usage or {}).get(name) or 0 for name in ("input_tokens", "output_tokens")}
+        used = {name: min(count, reply_limits.MAX_TOKENS) for name, count in sums.items()}
+        return {**used, "uncounted_attempts": self.uncounted}
 
 
 class Verdict(NamedTuple):
@@ -199,7 +235,8 @@ def of_litellm(litellm: Any, error: Exception) -> SendError:
     outcome = _outcome(litellm, error)
     unreached = _unreached(error) if status == 500 else None
     if unreached is not None or isinstance(error, litellm.APIConnectionError):
-        return SendError(unreached or f"{name}: {words}", "connection", outcome=outcome)
+        text = unreached or f"{name}: {words}"
+        return SendError(text, "connection", outcome=outcome, unanswered=unreached is None)
     kind: Failure | None = "malformed" if status == 200 else kind_of(status) if status else None
     text, fatal = f"{name}{f' {status}' if status else ''}: {words}", isinstance(error, litellm.UnsupportedParamsError)
     return SendError(text, kind, status, headers, said[:WORDS_BYTES], outcome=outcome, fatal=fatal)

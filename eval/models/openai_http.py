@@ -20,10 +20,12 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from chexqa.contract import reply_limits
+from chexqa.contract.items import Picture
 from chexqa.eval.models import registry
-from chexqa.eval.models.failures import SendError, kind_of, no_connection, of_status, one_line
+from chexqa.eval.models.failures import SendError, Usage, kind_of, no_connection, of_status, one_line
 from chexqa.eval.models.rate_limit import Failure
 from chexqa.eval.models.registry import Model
+from chexqa.eval.prompts.protocols import Message
 
 if TYPE_CHECKING:
     import aiohttp
@@ -104,6 +106,19 @@ def encode(
     return [encoded(piece.decode()) if place % 2 else piece for place, piece in enumerate(pieces)]
 
 
+def message_record(message: Message, url: Callable[[str], str]) -> dict[str, Any]:
+    """Return a message in the format of OpenAI's API; ``url`` turns a picture's path into its URL."""
+    if message.role != "user":
+        return {"role": message.role, "content": "".join(str(part) for part in message.parts)}
+    parts = [
+        {"type": "image_url", "image_url": {"url": url(part.image)}}
+        if isinstance(part, Picture)
+        else {"type": "text", "text": part}
+        for part in message.parts
+    ]
+    return {"role": "user", "content": parts}
+
+
 async def _post(address: str, key: str, body: list[bytes]) -> tuple[Any, bool]:
     """Return the server's reply as JSON, and True if it says that another model answered.
 
@@ -126,7 +141,8 @@ async def _post(address: str, key: str, body: list[bytes]) -> tuple[Any, bool]:
     except aiohttp.ClientConnectorError as error:
         raise SendError(no_connection(address, error.os_error), "connection") from None
     except (aiohttp.ClientError, OSError) as error:
-        raise SendError(f"the connection to {address} was interrupted ({type(error).__name__})", "connection") from None
+        text = f"the connection to {address} was interrupted ({type(error).__name__})"
+        raise SendError(text, "connection", unanswered=True) from None
     if response.status != 200:
         raise of_status(response.status, response.headers, data)
     begin = 0
@@ -155,7 +171,7 @@ def _malformed(data: bytes) -> SendError:
         what, kind = f"not JSON but an HTML page, perhaps from a proxy or a login: '{one_line(data)}'", "connection"
     elif start.startswith(b"data:"):
         what, kind = f"not JSON but a stream, which was not asked for: '{one_line(data)}'", None
-    return SendError(f"malformed reply: {what}", kind)
+    return SendError(f"malformed reply: {what}", kind, unanswered=kind is None)
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
@@ -181,7 +197,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
 def _unread(response: aiohttp.ClientResponse, what: str) -> SendError:
     """Return the failure for a reply that could not be read to its end; its kind follows from the HTTP status."""
     if response.status == 200:
-        return SendError(f"{what}; the reply was not read", None)
+        return SendError(f"{what}; the reply was not read", None, unanswered=True)
     text = f"HTTP {response.status}: {what}; the reply was not read"
     return SendError(text, kind_of(response.status), response.status, response.headers)
 
@@ -231,6 +247,10 @@ def _proxy(address: str) -> str | None:
 
 def filled(litellm: Any, response: Any, answer: Any) -> Any:
     """Copy the server's ``answer`` into litellm's ``response`` and return this; raise ``SendError`` if malformed."""
+    counts = _counts(answer.get("usage")) if isinstance(answer, dict) else None
+    if counts:
+        with suppress(TypeError, ValueError):  # impossible counts are unknown, as if the reply had no usage
+            response.usage = litellm.Usage(**counts)
     try:
         choice = answer["choices"][0]
         message, content = choice["message"], choice["message"].get("content")
@@ -239,14 +259,14 @@ def filled(litellm: Any, response: Any, answer: Any) -> Any:
     except (TypeError, KeyError, IndexError, AttributeError):
         error = answer.get("error") if isinstance(answer, dict) else None
         said = f" but an error: {one_line(json.dumps(error).encode())}" if error else ""
-        raise SendError(f"malformed reply: no choices{said}", "malformed") from None
+        raise SendError(f"malformed reply: no choices{said}", "malformed", usage=usage(response)) from None
     if not content and isinstance(choice.get("error"), dict):  # of OpenRouter, if the provider behind it fails
         said = one_line(json.dumps(choice["error"]).encode())
-        raise SendError(f"malformed reply: no text but an error: {said}", "malformed")
+        raise SendError(f"malformed reply: no text but an error: {said}", "malformed", usage=usage(response))
     if isinstance(content, list):
         content = "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
     if not (content is None or isinstance(content, str)):
-        raise SendError("malformed reply: its content is not text", "malformed")
+        raise SendError("malformed reply: its content is not text", "malformed", usage=usage(response))
     first = response.choices[0]
     first.message.content = content
     reasoning = _reasoning(message)
@@ -257,11 +277,22 @@ def filled(litellm: Any, response: Any, answer: Any) -> Any:
     if choice.get("logprobs"):
         first.logprobs = choice["logprobs"]
     response.model = name if isinstance(name, str) else None
-    usage = _counts(answer.get("usage"))
-    if usage:
-        with suppress(TypeError, ValueError):  # impossible counts are unknown, as if the reply had no usage
-            response.usage = litellm.Usage(**usage)
     return response
+
+
+def usage(response: Any) -> Usage | None:
+    """Return the token counts of litellm's ``response``; None if the server sent none."""
+    given = getattr(response, "usage", None)
+    if given is None:
+        return None
+    said, sent = given.completion_tokens_details, given.prompt_tokens_details
+    counts = {
+        "input_tokens": reply_limits.count(given.prompt_tokens),
+        "output_tokens": reply_limits.count(given.completion_tokens),
+        "reasoning_tokens": reply_limits.count(said.reasoning_tokens) if said else None,
+        "cached_tokens": reply_limits.count(sent.cached_tokens) if sent else None,
+    }
+    return counts if counts["input_tokens"] else None  # litellm replaces missing counts by zeros
 
 
 def tokens(choice: Any) -> tuple[tuple[str, float], ...] | None:
@@ -294,7 +325,7 @@ def _reasoning(message: Mapping[str, Any]) -> str:
 
 
 def _counts(usage: object) -> dict[str, Any]:
-    """Return the token counts under litellm's names; empty if the input or output count is missing."""
+    """Return a server's field ``usage`` under litellm's names; empty if the input or output count is missing."""
     # A missing count must stay unknown, but litellm would take it for zero.
     given = usage if isinstance(usage, dict) else {}
     if (

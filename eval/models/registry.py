@@ -64,6 +64,11 @@ class Price:
     output_per_million_usd: float
     cached_input_per_million_usd: float | None = None
 
+    @property
+    def is_zero(self) -> bool:
+        """Return True if the model costs nothing."""
+        return self.input_per_million_usd == self.output_per_million_usd == 0
+
     def cost_usd(self, input_tokens: float, output_tokens: float, cached_tokens: float = 0) -> float:
         """Return the cost of a reply in dollars; ``input_tokens`` includes the cached tokens."""
         cached_tokens = min(cached_tokens, input_tokens)

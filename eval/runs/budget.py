@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from chexqa.contract.read_run import Turn
+from chexqa.files.terminal import plural
 
 
 @dataclass(frozen=True)
@@ -22,17 +23,35 @@ class Budget:
 
 
 def tokens(turn: Turn) -> int | None:
-    """Return the input and output tokens of a turn together; None if the server did not report them."""
+    """Return the input and output tokens of a turn together, failed attempts included; None if the server did not
+    report those of the reply.
+    """
+    failed = turn.failed_usage["input_tokens"] + turn.failed_usage["output_tokens"] if turn.failed_usage else 0
     if _without_reply(turn):
-        return 0
+        return failed
     if turn.usage is None or turn.usage["input_tokens"] is None or turn.usage["output_tokens"] is None:
         return None
-    return turn.usage["input_tokens"] + turn.usage["output_tokens"]
+    return turn.usage["input_tokens"] + turn.usage["output_tokens"] + failed
 
 
 def cost(turn: Turn) -> float | None:
     """Return the cost of a turn in dollars; return None if the cost is unknown."""
-    return 0.0 if _without_reply(turn) else turn.cost_usd
+    return 0.0 if turn.cost_usd is None and _without_reply(turn) and not tokens(turn) else turn.cost_usd
+
+
+def uncounted(turn: Turn) -> int:
+    """Return the number of a turn's failed attempts that the provider may bill and that cost and tokens leave out."""
+    return turn.failed_usage["uncounted_attempts"] if turn.failed_usage else 0
+
+
+def remark(attempts: int) -> str | None:
+    """Return a sentence about attempts that cost and tokens leave out; None if there are none."""
+    if not attempts:
+        return None
+    return (
+        f"Cost and tokens leave out {plural(attempts, 'attempt')} without a complete reply, which the provider may "
+        "bill without saying how much."
+    )
 
 
 def _without_reply(turn: Turn) -> bool:
@@ -41,23 +60,30 @@ def _without_reply(turn: Turn) -> bool:
 
 
 class _Counter:
-    """Counter of the amount spent in one unit (dollars or tokens), with the likely cost of the turns in flight."""
+    """Counter of the amount spent in one unit (dollars or tokens), with the likely cost of the turns in flight.
+
+    An attempt of unknown cost counts as much as the model's average turn.
+    """
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
         self.spent = 0.0
         self._asked: Counter[str] = Counter()
         self._paid: defaultdict[str, float] = defaultdict(float)
+        self._uncounted: Counter[str] = Counter()
 
-    def pay(self, model: str, amount: float) -> None:
+    def pay(self, model: str, amount: float, attempts: int) -> None:
+        """Add the amount of a turn, and its number of attempts of unknown cost."""
         self.spent += amount
+        self._uncounted[model] += attempts
         self._asked[model] += 1
         self._paid[model] += amount
 
     def expected(self, in_flight: Counter[str]) -> float:
         """Return the total spending expected if each turn in flight costs its model's average."""
-        known = [model for model in in_flight if self._asked[model]]
-        return self.spent + sum(in_flight[model] * self._paid[model] / self._asked[model] for model in known)
+        likely = in_flight + self._uncounted
+        known = [model for model in likely if self._asked[model]]
+        return self.spent + sum(likely[model] * self._paid[model] / self._asked[model] for model in known)
 
     def is_used_up(self, in_flight: Counter[str]) -> bool:
         """Return True if the spending has reached the limit, or the turns in flight are likely to exceed it."""
@@ -110,4 +136,4 @@ class BudgetTracker:
             if amount is None:
                 self._unknown = f"{what} of a reply from '{turn.model}' is unknown, so {option} cannot be enforced"
             else:
-                account.pay(turn.model, amount)
+                account.pay(turn.model, amount, uncounted(turn))

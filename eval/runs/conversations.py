@@ -266,6 +266,7 @@ class ConversationWorker:
                 reasoning=reply.reasoning,
                 confidence=self._stated(reply).value,
                 answer_logprob=answer_logprob(item, parsed, reply.tokens),
+                failed_usage=reply.failed_usage,
                 place=place,
             )
         )

@@ -61,6 +61,7 @@ class ModelProgress:
 
     - ``states``: the last state of an item, by item id, repeat and rotation.
     - ``cost_usd``, ``tokens``: sums with the turns already in the log; None if one reply's value is unknown.
+    - ``uncounted``: the number of attempts that the provider may bill and that these sums leave out.
     - ``asked``: the number of turns asked by this command.
     - ``error``: the text of the last error, overflow or refusal.
     - ``stopped``, ``then``: why no more questions are asked, and what the user can do about it.
@@ -77,6 +78,7 @@ class ModelProgress:
     limiter: RateLimiter
     cost_usd: float | None = 0.0
     tokens: int | None = 0
+    uncounted: int = 0
     asked: int = 0
     error: str | None = None
     stopped: str | None = None
@@ -122,6 +124,7 @@ class ModelProgress:
             self.counts[turn.state] += 1
             self.states[place] = turn.state
         self.answerers.add(turn)
+        self.uncounted += budget.uncounted(turn)
         paid, used = budget.cost(turn), budget.tokens(turn)
         self.cost_usd = None if paid is None or self.cost_usd is None else self.cost_usd + paid
         self.tokens = None if used is None or self.tokens is None else self.tokens + used

@@ -31,6 +31,7 @@ class Status:
 
     - ``total``: number of turns of the run; None if the benchmark is missing.
     - ``cost_usd``, ``tokens``: None if one reply's value is unknown.
+    - ``uncounted_attempts``: number of attempts that the provider may bill and that cost and tokens leave out.
     - ``done``: number of turns in a final state.
     - ``states``: number of turns, keyed by the state of the newest attempt.
     - ``set_aside``: number of lines of the logs that are not turns.
@@ -60,6 +61,7 @@ class Status:
     asking: list[Record] | None = None
     waiting: tuple[Record, ...] = ()
     decided: str | None = None
+    uncounted_attempts: int = 0
 
     @property
     def is_done(self) -> bool:
@@ -156,6 +158,7 @@ def _of_model(name: str, turns: Sequence[Turn], total: int | None, now: datetime
         last_reply=replies[-1].isoformat(timespec="seconds") if replies else None,
         last_error=last.error if last else None,
         note=Answerers(turns).remark(),
+        uncounted_attempts=sum(map(budget.uncounted, turns)),
     )
 
 

@@ -261,7 +261,8 @@ COLUMNS: dict[str, str] = {
     "gain": "mirrored accuracy minus accuracy",
     **looking.COLUMNS,
     **sure.COLUMNS,
-    "cost_usd": "cost in dollars of the questions on the original pictures; empty if a price is unknown",
+    "cost_usd": "cost in dollars of the questions on the original pictures, with their failed attempts as far as the "
+    "server counted tokens; empty if a price is unknown",
     "asked_altered": "number of questions with an outcome on altered or degraded pictures, in other words, or after a "
     "false history",
     "cost_altered_usd": "cost in dollars of these further questions; empty if a price is unknown",
@@ -350,7 +351,7 @@ GRADES: dict[str, str] = {
     "order": "numbers of the options in the order shown; empty for the benchmark's own order",
     "miss": "kind of a miss on the grid: partial_hit, position_error, anatomy_error or position_unknown",
     "coverage": "on the grid: covered share of the chosen cell divided by the covered share of the best cell",
-    "cost_usd": "cost of the reply in dollars; empty if unknown",
+    "cost_usd": "cost of the turn in dollars, as in the run's log; empty if unknown",
     "latency_s": "seconds to the reply",
     "output_tokens": "tokens of the reply; empty if unknown",
     "reply": "text of the reply",

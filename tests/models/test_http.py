@@ -259,14 +259,25 @@ def test_retry_after_is_obeyed_and_bounded(bench: Benchmark, serve: Serve, tmp_p
     assert 0.45 < times[1] - times[0] < 3
 
 
-def test_a_slow_reply_times_out_and_is_asked_again(bench: Benchmark, serve: Serve, tmp_path: Path) -> None:
-    server = serve(lambda request: Reply("Answer: 1", delay_s=1.0 if request.number == 0 else 0.0))
-    policy = replace(QUICK, timeout_s=0.5)
-    progress = runner.run(
-        RunConfig(bench, (model(server),), "end_to_end", tmp_path / "run", concurrency=1, policy=policy)
-    )
-    assert progress[0].unfinished == 0
-    assert len(server.requests) == len(bench.items) + 1
+def test_a_slow_reply_times_out_is_asked_again_and_may_be_billed(
+    bench: Benchmark, serve: Serve, tmp_path: Path, cli: Any
+) -> None:
+    empty = b'{"choices": [], "usage": {"prompt_tokens": 1000, "completion_tokens": 20}}'
+    bad = {0: Reply("Answer: 1", delay_s=1.0), 1: Reply(body=empty)}
+    server = serve(lambda request: bad.get(request.number, Reply("Answer: 1")))
+    one, policy = replace(model(server), price=Price(2.0, 10.0)), replace(QUICK, timeout_s=0.5)
+    order = RunConfig(bench, (one,), "end_to_end", tmp_path / "run", concurrency=1, policy=policy)
+    (progress,) = runner.run(order)
+    assert progress.unfinished == 0
+    assert len(server.requests) == len(bench.items) + 2
+    # The reply without choices counts its tokens; the one that came too late does not.
+    billed = len(bench.items) + 1
+    assert (progress.tokens, progress.uncounted) == (1020 * billed, 1)
+    assert progress.cost_usd == pytest.approx(billed * (1000 * 2.0 + 20 * 10.0) / 1e6)
+    said = "Cost and tokens leave out 1 attempt without a complete reply, which the provider may bill"
+    assert said in " ".join(cli("run", "status", tmp_path / "run")[1].split())
+    (again,) = runner.run(order)
+    assert (again.cost_usd, again.uncounted) == (pytest.approx(progress.cost_usd), 1)
 
 
 def test_an_items_error_is_asked_again_on_resume_and_an_answer_never(

@@ -101,17 +101,20 @@ def litellm() -> Any:
 @settings(max_examples=40, deadline=None)
 def test_whatever_a_server_answers_becomes_a_turn_or_a_failure(litellm: Any, answer: Any) -> None:
     async def call() -> Any:
-        return openai_http._fill(litellm, litellm.ModelResponse(), answer)
+        return openai_http.filled(litellm, litellm.ModelResponse(), answer)
 
     model = registry.adhoc("m", "http://127.0.0.1:1/v1")
-    price = Price(1, 1e6)
+    price, lost = Price(1, 1e6), failures.FailedUsage()
     try:
-        reply = asyncio.run(client._attempt(model, price, functools.partial(call), 9, 1, lambda text: text))
+        found = asyncio.run(client._attempt(model, price, functools.partial(call), 9, 1, lambda text: text, lost))
     except client.TransientError:
-        return
+        found = client.Reply("error", 1, error="failed")
+    reply = client.with_failed(found, lost, price)
     parsed, state = answer_parser.read(ONE_OF_TWO, reply.text, reply.finish_reason)
     turn = replace(TURN, state=state, parsed=parsed, raw=reply.text, finish_reason=reply.finish_reason,
-                   usage=reply.usage, cost_usd=reply.cost_usd, provider_model=reply.provider_model)  # fmt: skip
+                   usage=reply.usage, cost_usd=reply.cost_usd, provider_model=reply.provider_model,
+                   failed_usage=reply.failed_usage)  # fmt: skip
+    turn = read_run.bounded(turn)
     assert read_back(turn) == turn
 
 

@@ -29,7 +29,7 @@ from chexqa.eval.models import client as client_module
 from chexqa.eval.prompts import answer_parser, protocols
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.runs import runner, turn_log
-from chexqa.eval.runs.budget import Budget
+from chexqa.eval.runs.budget import Budget, BudgetTracker
 from chexqa.eval.runs.runner import RunConfig
 from chexqa.eval.runs.status import status
 from chexqa.files.errors import InputError, UnfinishedError
@@ -421,11 +421,17 @@ def test_a_second_ctrl_c_does_not_wait_for_the_turns_in_flight(bench: Benchmark,
         return Reply("Answer: 1")
 
     with FakeServer(bench, "end_to_end", behave) as server:
-        command = ("eval", bench.folder, "--model-id", "m", "--api-base", server.url, "-o", tmp_path / "run",
+        price = "price: {input_per_million_usd: 1, output_per_million_usd: 1}"
+        (tmp_path / "m.yaml").write_text(
+            f"models:\n- {{name: m, litellm: openai/m, domain: general, access: open, api_base: {server.url}, {price}}}"
+        )
+        command = ("eval", bench.folder, "--models-file", tmp_path / "m.yaml", "--models", "m", "-o", tmp_path / "run",
                    "--concurrency", 1)  # fmt: skip
         began = time.monotonic()
-        assert cli(*command)[0] == 3
+        code, out, _ = cli(*command)
+        assert code == 3
         assert time.monotonic() - began < 7
+        assert "leave out 1 attempt without a complete reply" in out
         assert len(read_run.load(tmp_path / "run").turns) == 3
         assert cli(*command)[0] == 0
         assert len(server.requests) == len(bench.items) + 1
@@ -502,6 +508,15 @@ def test_a_budget_in_tokens_and_one_in_minutes_stop_too(bench: Benchmark, tmp_pa
         assert 3 < len(server.requests) < len(bench.items)
         assert cli(*command)[0] == 0
     assert len(server.requests) == len(bench.items)
+
+
+def test_an_attempt_that_may_be_billed_takes_an_average_turns_share_of_the_budget() -> None:
+    usage = {"input_tokens": 90, "output_tokens": 10}
+    late = {"input_tokens": 0, "output_tokens": 0, "uncounted_attempts": 2}
+    tracker = BudgetTracker(Budget(tokens=500))
+    tracker.earlier([replace(TURN, usage=usage), replace(TURN, usage=usage, failed_usage=late)])
+    assert tracker.reserve("m/x") is None
+    assert "--budget-tokens 500" in (tracker.reserve("m/x") or "")
 
 
 def test_a_budget_that_cannot_be_kept_is_refused_or_stops_the_run(bench: Benchmark, tmp_path: Path, cli: Cli) -> None:
