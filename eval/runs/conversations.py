@@ -275,6 +275,11 @@ class ConversationWorker:
             self._held_back.append((talk, turn))
             self._reject()
             return None
+        await self._conclude(turn, reply)
+        return turn
+
+    async def _conclude(self, turn: Turn, reply: Reply) -> None:
+        """Log a turn, and stop if its reply shows that no question will be answered."""
         await self._log(turn)
         if reply.fatal:
             self.stop("its endpoint would reject every request with this error", MEND)
@@ -283,7 +288,6 @@ class ConversationWorker:
         elif turn.state != ERROR and not self._has_answered and turn.state != OVERFLOW:
             self._has_answered = True
             await self.settle()
-        return turn
 
     def _reading(self, item: Item, reply: Reply) -> PlaceReading:
         """Return the parser's reading of a reply; a refusal, an overflow or an error is a state without an answer."""
