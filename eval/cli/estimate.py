@@ -341,6 +341,8 @@ def _show_power(
         "patients: the number of patients with items that count in the score.\n"
         "least found: the smallest difference, in points, that a test detects in four of five studies; the level of "
         f"the test is 5 %{family}; 'none': these patients are too few to detect even the largest possible difference.\n"
+        f"power at {difference:g}: the share of studies of this size in which the test detects a true difference of "
+        f"{difference:g} points.\n"
         "needed: the number of patients with which four of five studies with the same mix of items detect a difference "
         f"of {difference:g} points.\n"
         "alike: the number of patients with which the 90 % interval shows, in four of five studies, that two models "

@@ -221,6 +221,12 @@ class Estimates:
         none = np.isnan(self.value) | (self.clusters < LEAST_CLUSTERS) | (self.min_clusters < 2)
         return np.where(none, np.nan, self.value - self.below), np.where(none, np.nan, self.value + self.above)
 
+    def standard_errors(self) -> Floats:
+        """Return the standard errors ``(M,)`` behind the intervals of differences: half a width over the t quantile."""
+        # The larger half, because an end beyond what is possible is cut off.
+        errors: Floats = np.maximum(self.below, self.above) / _quantile(self.makeup.freedom(self.members))
+        return errors
+
     def p_alike(self, margin: float) -> Floats:
         """Test whether each score is closer to zero than ``margin`` (above 0); return p ``(M,)``, NaN without interval.
 
@@ -291,14 +297,15 @@ def mean(part: Sums, whole: Sums) -> Estimates:
     return _without_bounds(value, _linearized(part, whole, value), members, sparse.csr_matrix(members.shape))
 
 
-def linear(value: Floats, influence: sparse.csr_matrix, sides: tuple[Estimates, Estimates]) -> Estimates:
+def jackknifed(value: Floats, apart: sparse.csr_matrix, sides: tuple[Estimates, Estimates]) -> Estimates:
     """Return the differences ``value (M,)`` of two shares with their intervals.
 
-    ``influence (M, P)`` has each cluster's contribution to a difference. ``sides`` has the two shares.
+    ``apart (M, P)`` has each difference minus the difference without one cluster. ``sides`` has the two shares.
     """
     members, answers = (sparse.csr_matrix(one.maximum(other)) for one, other in
                         ((sides[0].members, sides[1].members), (sides[0].answers, sides[1].answers)))  # fmt: skip
-    return _without_bounds(value, _spread(influence, np.diff(members.indptr)), members, answers)
+    clusters = np.maximum(np.diff(members.indptr), 1)
+    return _without_bounds(value, _scaled(np.sqrt((clusters - 1) / clusters), apart), members, answers)
 
 
 def _without_bounds(

@@ -234,13 +234,17 @@ COLUMNS: dict[str, str] = {
     "factor": "weight of the accuracy by the key in the estimate, from 0 (only the reviewed items count) to 1",
     "medical": "number of medical models",
     "general": "number of general models",
-    "basis": "origin of the standard error: observed pairs of models, or an assumption",
-    "standard_error": "standard error of a difference between two models (median over pairs)",
-    "detectable": "smallest difference that one test at 5 % detects with 80 % power",
-    "detectable_in_family": "smallest difference that the first test of the family detects with 80 % power",
+    "basis": "origin of the standard error: observed pairs of models, or, without such a pair, what chexqa "
+    "power assumes",
+    "standard_error": "standard error of a difference between two models: half the width of its interval over the t "
+    "quantile, median over pairs",
+    "detectable": "smallest difference that one test at 5 % detects with 80 % power: 2.80 standard errors",
+    "detectable_in_family": "smallest difference that the first test of the family detects with 80 % power: the normal "
+    "quantile of 0.05 / tests (two-sided) plus 0.84, times the standard error",
     "dimension": "the property by which patients or cases are grouped",
     "group": "the group; thirds are made among the cases of each finding",
-    "gap": "accuracy of the group minus accuracy of the dimension's other groups, within the same finding and kind",
+    "gap": "accuracy of the group minus accuracy of the dimension's other groups, within the same finding and kind, "
+    "weighted by n1 n2 / (n1 + n2) with the numbers of items of both sides; not corrected for chance",
     "without": "what was not sent: no picture was sent (blind), or the radiograph was left out (overlay only)",
     "with_image": "score with the radiograph",
     "without_image": "score without the radiograph",

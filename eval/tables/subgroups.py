@@ -13,7 +13,7 @@ import polars as pl
 from scipy import sparse
 
 from chexqa.contract.kinds import LEVELS
-from chexqa.eval.scoring.intervals import Estimates, Groups, Sums, corrected, linear, proportion
+from chexqa.eval.scoring.intervals import Estimates, Floats, Groups, Ints, Sums, corrected, jackknifed, proportion
 from chexqa.eval.scoring.sample import (
     CHANCE,
     RIGHT,
@@ -176,31 +176,49 @@ def _gaps(keys: pl.DataFrame, right: Sums, whole: Sums, groups: pl.DataFrame) ->
     """Return each group's accuracy minus the accuracy of the other groups, within strata of finding and kind.
 
     Strata are weighted by n1 n2 / (n1 + n2), as by Mantel and Haenszel; n1 and n2 are the numbers of items of the group
-    and of the other groups. A stratum is left out if one of these numbers is 0.
+    and of the other groups. A stratum is left out if one of these numbers is 0. The variance is the jackknife's over
+    clusters.
     """
     to_groups = pooled(keys, groups.columns)[1]
-    strata = [*WHO, "score", "finding", "kind"]
-    to_strata = pooled(keys, strata)[1]
-    every_right, every_whole = _pool(right, to_strata), _pool(whole, to_strata)
+    to_strata = pooled(keys, [*WHO, "score", "finding", "kind"])[1]
     own = to_strata.tocsc().indices  # the stratum of each row: every column of the weighting has a single 1
-    rest = every_whole.total[own] - whole.total
-    weight = whole.total * rest / every_whole.total[own]
-    shared = weight > 0
+    in_stratum = [
+        Sums(sums.total[own], sums.by_cluster[own]) for sums in (_pool(right, to_strata), _pool(whole, to_strata))
+    ]
+    tables = (right, whole, *in_stratum)
+    terms, weights = _weighted_gaps(*(sums.total for sums in tables))
+    pooled_terms, pooled_weights = to_groups @ terms, to_groups @ weights
     with np.errstate(divide="ignore", invalid="ignore"):
-        here = right.total / whole.total
-        outside = np.where(shared, (every_right.total[own] - right.total) / rest, 0)
-        pooled_weight = to_groups @ weight
-        value = to_groups @ (weight * np.where(shared, here - outside, 0)) / pooled_weight
-        scale = np.where(shared, weight / (to_groups.T @ pooled_weight), 0)
-    # Each cluster's contribution to the gap: in its group, and with the opposite sign in the stratum's other groups.
-    inside = sparse.diags(scale / whole.total) @ (right.by_cluster - sparse.diags(here) @ whole.by_cluster)
-    others = (every_right.by_cluster[own] - right.by_cluster) - sparse.diags(outside) @ (
-        every_whole.by_cluster[own] - whole.by_cluster
+        value = pooled_terms / pooled_weights
+    # How the sums over strata change without each cluster.
+    rows, clusters = tables[3].by_cluster.nonzero()
+    without = _weighted_gaps(*(sums.total[rows] - _entries(sums.by_cluster, rows, clusters) for sums in tables))
+    changes = (
+        to_groups @ sparse.csr_matrix((less - every[rows], (rows, clusters)), shape=whole.by_cluster.shape)
+        for less, every in zip(without, (terms, weights), strict=True)
     )
-    influence = to_groups @ (
-        inside - sparse.diags(np.divide(scale, rest, out=np.zeros_like(rest), where=shared)) @ others
-    )
-    to_inside = sparse.csr_matrix(to_groups @ sparse.diags(shared.astype(np.float64)))
+    of_terms, of_weights = changes
+    moved = sparse.csr_matrix(sparse.diags(np.nan_to_num(value)) @ of_weights - of_terms).tocoo()
+    left = pooled_weights[moved.row] + _entries(of_weights, moved.row, moved.col)
+    apart = np.divide(moved.data, left, out=np.full(len(left), np.nan), where=left > 1e-9)
+    to_inside = sparse.csr_matrix(to_groups @ sparse.diags((weights > 0).astype(np.float64)))
     to_others = sparse.csr_matrix(to_inside @ to_strata.T @ to_strata - to_inside)
-    own_side, other_side = (proportion(_pool(right, to), _pool(whole, to)) for to in (to_inside, to_others))
-    return linear(value, sparse.csr_matrix(influence), (own_side, other_side))
+    sides = [proportion(_pool(right, to), _pool(whole, to)) for to in (to_inside, to_others)]
+    return jackknifed(
+        value, sparse.csr_matrix((apart, (moved.row, moved.col)), shape=moved.shape), (sides[0], sides[1])
+    )
+
+
+def _entries(table: sparse.csr_matrix, rows: Ints, columns: Ints) -> Floats:
+    return np.asarray(table[rows, columns]).ravel() if len(rows) else np.zeros(0)
+
+
+def _weighted_gaps(right: Floats, whole: Floats, every_right: Floats, every: Floats) -> tuple[Floats, Floats]:
+    """Return the gaps of strata, multiplied by their weights, and the weights n1 n2 / (n1 + n2).
+
+    The arguments have the numbers of right and of all answers: first of the group, then of all groups.
+    """
+    others = every - whole
+    weights = np.divide(whole * others, every, out=np.zeros_like(every), where=every > 1e-9)
+    gaps = right * others - (every_right - right) * whole
+    return np.divide(gaps, every, out=np.zeros_like(every), where=every > 1e-9), weights

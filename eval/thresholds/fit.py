@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import special
-from scipy.interpolate import CubicSpline
+from scipy.interpolate import Akima1DInterpolator
 
 from chexqa.eval.thresholds.psychometric import (
     BIAS,
@@ -36,8 +36,9 @@ _FIRST_SLOPES = (0.7, 1.5, 3.0)
 # and the ridge added to the information.
 _ROUNDS, _HALVINGS, _MOST_STEP, _LEAST_GAIN, _RIDGE = 60, 12, 1.0, 1e-6, 1e-6
 _FIRST_STEP = 0.2  # first step on the log of a threshold in the search for an end of its interval
-# Lapse rates at which the likelihood of each task is computed.
-LAPSES = np.linspace(0, MOST_LAPSES, 7)
+# Lapse rates at which the likelihood of each task is computed. It changes most near 0, where a single missed error
+# speaks against the rate 0.
+LAPSES = np.array([0, 0.0002, 0.0006, 0.0015, 0.003, 0.006, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, MOST_LAPSES])
 _NOTHING = np.zeros(len(LAPSES))
 _EXACT = 0.005  # precision of an interval's end, as a fraction of the threshold
 
@@ -77,7 +78,7 @@ def fit(tasks: Mapping[str, Task]) -> dict[str, Threshold]:
     at_lapses = {name: model.over_lapses() for name, model in used.items()}
     found = {}
     for name, model in used.items():
-        model.others = CubicSpline(LAPSES, sum((at_lapses[other] for other in used if other != name), _NOTHING))
+        model.others = Akima1DInterpolator(LAPSES, sum((at_lapses[other] for other in used if other != name), _NOTHING))
         found[name] = model.threshold()
     return found
 
@@ -93,7 +94,7 @@ class _Model:
     # ``others``: the logarithm of the other tasks' likelihood as a function of the lapse rate, which all tasks share.
     def __init__(self, task: Task) -> None:
         self.task, self.pooled = task, pooled(task)
-        self.others = CubicSpline(LAPSES, _NOTHING)
+        self.others = Akima1DInterpolator(LAPSES, _NOTHING)
         self.tested = float(np.nanmin(task.log_depth)), float(np.nanmax(task.log_depth))
         room, (low, high) = np.log(_OUTSIDE), self.tested
         bounds = [(low - room, high + room), tuple(np.log(_SLOPES)), (0.0, 0.0) if task.form == "choice" else _BIASES,

@@ -170,15 +170,19 @@ def test_sign_flips_of_few_patients_that_differ_are_exact_in_any_study(gained: i
 
 def test_sign_flips_of_many_patients_are_drawn_beside_exact_ones() -> None:
     parts = np.zeros((40, 3))
-    parts[:30, 0], parts[:4, 2] = 1, 1
+    parts[:17, 0], parts[:4, 2] = 1, 1
     p = significance.sign_flips(parts, sample.contrasts(3, [(0, 1), (2, 1)]), draws=99)
-    assert p.tolist() == [1 / 100, 1 / 8]
+    assert p.tolist() == pytest.approx([2 * np.exp(-17 / 2), 1 / 8], rel=1e-4)
 
 
-def test_sign_flips_never_give_a_p_of_nothing() -> None:
-    parts = np.zeros((400, 2))
-    parts[:, 0] = 1
-    assert significance.sign_flips(parts, sample.contrasts(2, [(0, 1)]), draws=999) == [1 / 1000]
+def test_a_difference_that_no_draw_reaches_can_be_significant_among_thousands_of_tests() -> None:
+    """The last of 30 patients differs in the other direction, so 31 of the 2 ** 29 choices of signs reach the sum."""
+    parts = np.zeros((30, 2))
+    parts[:-1, 0] = parts[-1, 1] = 1
+    (p,) = significance.sign_flips(parts, sample.contrasts(2, [(0, 1)]), draws=999)
+    assert 31 / 2**29 < p < 0.05 / 5000
+    (p,) = significance.sign_flips(np.ones((400, 2)) * [1, 0], sample.contrasts(2, [(0, 1)]), draws=99)
+    assert 0 < p < 1e-80
 
 
 def test_sign_flip_p_values_are_uniform_where_models_are_alike() -> None:

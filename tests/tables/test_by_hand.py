@@ -280,20 +280,20 @@ def test_positions(tables: dict[str, pl.DataFrame]) -> None:
 
 
 def test_detectable_differences(tables: dict[str, pl.DataFrame]) -> None:
-    """Without another model: the standard error of a difference of two that answer at random, times 1.96 + 0.84."""
+    """Without another model: one of two is right on 30 % of the items, with correlation 0.2, and 1.96 + 0.84 errors."""
     factor = 1.959963984540054 + 0.8416212335729143
 
     # Each item counts 1 / (items x (1 - chance)), over the two strata of detection and the four kinds of attributes.
-    detection = {"p1": 1 / (1 * 1 / 2) / 2, "p2": 1 / (2 * 1 / 2) / 2, "p4": 1 / (2 * 1 / 2) / 2}
-    semantic = dict.fromkeys(("p2", "p4"), sum(1 / (2 * (1 - KINDS[kind][3])) / 4 for kind in SEMANTIC))
-    both = {p: (detection.get(p, 0) + semantic.get(p, 0)) / 2 for p in detection}
-    weights = {"coarse": detection, "semantic": semantic, "mean of levels": both, "grid": {"p2": 1.0}}
-    loads = {name: sum(weight**2 for weight in parts.values()) for name, parts in weights.items()}
-    patients = {name: len(parts) for name, parts in weights.items()}
-    rows = [{"score": name, "patients": patients[name], "standard_error": math.sqrt(load / 2),
-             "basis": "assumed: independent answers, half of them right",
-             "detectable": factor * math.sqrt(load / 2), "detectable_in_family": None}
-            for name, load in loads.items()]  # fmt: skip
+    detection = {"p1": [1 / (1 * 1 / 2) / 2], "p2": [1 / (2 * 1 / 2) / 2], "p4": [1 / (2 * 1 / 2) / 2]}
+    semantic = {p: [1 / (2 * (1 - KINDS[kind][3])) / 4 for kind in SEMANTIC] for p in ("p2", "p4")}
+    both = {p: [weight / 2 for weight in detection[p] + semantic.get(p, [])] for p in detection}
+    weights = {"coarse": detection, "semantic": semantic, "mean of levels": both, "grid": {"p2": [1.0]}}
+    errors = {name: math.sqrt(0.3 * sum(0.8 * sum(one**2 for one in own) + 0.2 * sum(own) ** 2
+                                        for own in parts.values())) for name, parts in weights.items()}  # fmt: skip
+    rows = [{"score": name, "patients": len(weights[name]), "standard_error": error,
+             "basis": "assumed: one of two models right on 30 % of the items, correlation 0.2 within a patient",
+             "detectable": factor * error, "detectable_in_family": None}
+            for name, error in errors.items()]  # fmt: skip
     check(tables["detectable"], rows)
 
 

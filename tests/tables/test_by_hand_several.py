@@ -120,9 +120,9 @@ def test_two_models(bench: Benchmark) -> None:
     places = [(1, MEDICAL, (1, 1, 1, 0)), (2, GENERAL, (1, 0, 0, 0))]
     check(found["groups"], [{**one, "place": place, "model": model, **corrected("value", *right), "letters": "a"}
                            for one in scores for place, model, right in places])  # fmt: skip
-    # The variance of the parts 0, 2, 2, 0 is 4/3, that of their mean 1/3. 5 % two-sided is 1.96, a fourth of it 2.50
-    # standard errors from nothing, and 80 % power takes 0.84 more.
-    error = (1 / 3) ** 0.5
+    # 5 % two-sided is 1.96, a fourth of it 2.50 standard errors of the interval from nothing, and 80 % power takes 0.84
+    # more. The upper end lies at the largest possible difference, the lower one at its own distance.
+    error = (apart["difference"] - apart["difference_low"]) / float(stats.t.isf(0.025, 3))
     sizes = {"patients": 4, "basis": "observed pairs of models", "standard_error": error,
              "detectable": error * (1.960 + 0.842), "detectable_in_family": error * (2.498 + 0.842)}  # fmt: skip
     check(found["detectable"], [{**one, **sizes} for one in scores], off=0.001)

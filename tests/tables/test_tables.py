@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 from grades import rows, run, said, study
+from scipy.stats import t
 
 from chexqa import stats
 from chexqa.contract import benchmark
@@ -162,8 +163,16 @@ def test_the_detectable_difference_of_one_model_is_from_an_assumption(sixteen: B
     found = model_pairs.compare_models(study(sixteen, [of_models(sixteen, only=[])]))
     row = rows(found.detectable, "score")["coarse"]
     assert row["basis"].startswith("assumed")
-    # Each of 16 patients moves the corrected score by 1/8, with variance 1/2 of what two answers differ by.
-    assert row["standard_error"] == pytest.approx(np.sqrt(16 * (1 / 8) ** 2 / 2))
+    # Each of 16 patients moves the corrected score by 1/8, if only one of two models is right, in 30 % of the answers.
+    assert row["standard_error"] == pytest.approx(np.sqrt(16 * (1 / 8) ** 2 * 0.3))
+
+
+def test_equal_models_do_not_make_every_difference_detectable(sixteen: Benchmark) -> None:
+    """The standard error is that of the interval, for which two more of the 16 patients differ."""
+    found = model_pairs.compare_models(study(sixteen, [of_models(sixteen, a=[], b=[])]))
+    row, pair = rows(found.detectable, "score")["coarse"], rows(found.pairs, "score")["coarse"]
+    assert (row["standard_error"], pair["difference"]) == pytest.approx((np.sqrt(2 / 8**2) * 16 / 18, 0))
+    assert row["standard_error"] == pytest.approx(pair["difference_high"] / t.isf(0.025, 15))
 
 
 def test_drops_are_differences_of_levels(tiny_benchmark: Any) -> None:
@@ -213,6 +222,42 @@ def test_gaps_of_two_groups_are_each_other_s_mirror_where_one_of_them_is_all_rig
     assert (women["gap_low"], women["gap_high"]) == pytest.approx((-men["gap_high"], -men["gap_low"]))
     low, _ = stats.wilson(np.array(1.0), np.array(40.0))
     assert men["gap"] - men["gap_low"] > 1 - low
+
+
+def test_the_interval_of_a_gap_has_the_variance_of_the_jackknife(handmade: Builder) -> None:
+    """Thirty women and thirty men with one of six findings; some findings have one or two patients of a sex."""
+    random = np.random.default_rng(2)
+    names = ("edema", "effusion", "cardiomegaly", "consolidation", "pneumonia", "atelectasis")
+    people = [
+        (names[min(int(random.exponential(2)), 5)], sex, random.random() < 0.6) for sex in "FM" for _ in range(30)
+    ]
+    for number, (finding, sex, _) in enumerate(people):
+        handmade.case(f"n{number}", finding, "lesion_free", detection=(2,))
+        handmade.cases[-1] = replace(handmade.cases[-1], sex=sex)
+    bench = benchmark.load(handmade.write())
+    wrong = {item.item_id: () for item, (_, _, right) in zip(bench.items, people, strict=True) if not right}
+    women = rows(subgroups.subgroups(study(bench, [run(said(bench, wrong))])), "dimension", "group")["sex", "F"]  # type: ignore[arg-type]
+
+    def gap(kept: list[tuple[str, str, bool]]) -> float:
+        parts = []
+        for name in names:
+            sides = [[right for finding, sex, right in kept if (finding, sex) == (name, side)] for side in "FM"]
+            if all(sides):
+                weight = 1 / sum(1 / len(side) for side in sides)
+                parts.append((weight, weight * (np.mean(sides[0]) - np.mean(sides[1]))))
+        return float(np.sum(parts, axis=0)[1] / np.sum(parts, axis=0)[0])
+
+    assert women["gap"] == pytest.approx(gap(people))
+    shared = {name for name in names if {sex for finding, sex, _ in people if finding == name} == {"F", "M"}}
+    inside = [place for place, (finding, _, _) in enumerate(people) if finding in shared]
+    apart = np.array([gap(people) - gap(people[:place] + people[place + 1 :]) for place in inside])
+    count, heavy = len(inside), 1 / min(sum(people[place][1] == sex for place in inside) for sex in "FM")
+    parts = apart * np.sqrt((count - 1) / count)
+    weights = np.array([1 / sum(people[other][1] == people[place][1] for other in inside) for place in inside])
+    squares = (parts / weights) ** 2
+    added = 2 * heavy**2 * (squares.sum() + 1) / (squares.sum() ** 2 / (squares**2).sum() + 1)
+    half = t.isf(0.025, count - 1) * np.sqrt((parts**2).sum() + added) * count / (count + 2)
+    assert (women["gap_low"], women["gap_high"]) == pytest.approx((women["gap"] - half, women["gap"] + half))
 
 
 def test_groups_of_fewer_than_thirty_patients_are_not_shown(handmade: Builder) -> None:

@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 from grades import run, said, study
 from handmade import Handmade
+from scipy.optimize import minimize
 
 from chexqa.contract import benchmark
 from chexqa.contract.read_run import Turn
@@ -46,6 +47,26 @@ def test_the_fit_recovers_known_thresholds_and_its_intervals_hold_them(observers
     assert np.abs(np.median(found[:, :, 0], axis=0) / truth - 1).max() < 0.12
     held = (found[:, :, 1] <= truth) & (truth <= found[:, :, 2])
     assert held.sum() >= 30, "of 36 intervals, 34 on average"
+
+
+def test_the_three_tasks_are_fitted_together_with_one_lapse_rate(observers: ModuleType) -> None:
+    """The fit is where scipy finds the largest likelihood of all ten parameters, steep near a lapse rate of 0."""
+    random = np.random.default_rng([4, 1])
+    tasks = {name: observers.observed(random, form, 4.0, 300) for name, form in FORMS.items()}
+
+    def joint(at: np.ndarray) -> tuple[float, np.ndarray]:
+        parts = [log_likelihood(task, np.append(own, at[9]), at[9])[:2]
+                 for task, own in zip(tasks.values(), at[:9].reshape(3, 3), strict=True)]  # fmt: skip
+        slopes = [scores.sum(axis=0) for _, scores in parts]
+        gradient = np.concatenate([*(slope[:3] for slope in slopes), [sum(slope[3] for slope in slopes)]])
+        return -sum(value for value, _ in parts), -gradient
+
+    start = np.array([*[math.log(6.0), 0.4, 0.8], *[math.log(6.0), 0.4, -1.7], *[math.log(6.0), 0.4, 0.0], 0.02])
+    best = minimize(joint, start, jac=True, method="L-BFGS-B", bounds=[(-4, 7), (-1.2, 1.8), (-4, 4)] * 3 + [(0, 0.06)])
+    found = fit(tasks)
+    for place, one in enumerate(found.values()):
+        assert one.value == pytest.approx(math.exp(best.x[3 * place]), rel=0.003)
+        assert one.lapse == pytest.approx(best.x[9], abs=0.0005)
 
 
 @pytest.mark.long
