@@ -330,9 +330,8 @@ def _show_power(
                  f"alike within {difference:g}", "until decided"):  # fmt: skip
         table.add_column(head, justify="right")
     for row in found:
-        until = (
-            f"{row.sequential:,}" if row.sequential else "" if row.within is None else f"no, {100 * row.within:.0f} %"
-        )
+        ends = "" if row.within is None else f"no, {100 * row.within:.0f} %"
+        until = f"{row.sequential:,}" if row.sequential else ends
         needed, alike = ("none" if number is None else f"{number:,}" for number in (row.needed, row.alike))
         table.add_row(row.score, f"{row.patients:,}", row.points, f"{100 * row.power:.0f} %", needed, alike, until)
     out.print(table)
@@ -341,8 +340,7 @@ def _show_power(
         "patients: the number of patients with items that count in the score.\n"
         "least found: the smallest difference, in points, that a test detects in four of five studies; the level of "
         f"the test is 5 %{family}; 'none': these patients are too few to detect even the largest possible difference.\n"
-        f"power at {difference:g}: the share of studies of this size in which the test detects a true difference of "
-        f"{difference:g} points.\n"
+        f"power at {difference:g}: the share of such studies that detect a difference of {difference:g} points.\n"
         "needed: the number of patients with which four of five studies with the same mix of items detect a difference "
         f"of {difference:g} points.\n"
         "alike: the number of patients with which the 90 % interval shows, in four of five studies, that two models "

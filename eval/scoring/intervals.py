@@ -224,8 +224,7 @@ class Estimates:
     def standard_errors(self) -> Floats:
         """Return the standard errors ``(M,)`` behind the intervals of differences: half a width over the t quantile."""
         # The larger half, because an end beyond what is possible is cut off.
-        errors: Floats = np.maximum(self.below, self.above) / _quantile(self.makeup.freedom(self.members))
-        return errors
+        return np.asarray(np.maximum(self.below, self.above) / _quantile(self.makeup.freedom(self.members)))
 
     def p_alike(self, margin: float) -> Floats:
         """Test whether each score is closer to zero than ``margin`` (above 0); return p ``(M,)``, NaN without interval.
@@ -237,8 +236,7 @@ class Estimates:
         freedom = np.maximum(self.clusters - 1, 1)
         ends = ((self.value + margin, self.value - low), (margin - self.value, high - self.value))
         tests = [special.stdtr(freedom, -_ratio(inside * quantile, distance)) for inside, distance in ends]
-        p: Floats = np.maximum(*tests)
-        return p
+        return np.asarray(np.maximum(*tests))
 
     def columns(self, name: str) -> dict[str, pl.Series]:
         """Return the scores and intervals as columns ``name``, ``name_low`` and ``name_high``; NaN becomes null."""
@@ -360,8 +358,7 @@ def _mean_square(table: sparse.csr_matrix) -> Floats:
 
 def _quantile(freedom: Floats | Ints) -> Floats:
     """Return the two-sided 95 % t quantile for each number of degrees of freedom; below 1 counts as 1."""
-    quantile: Floats = -special.stdtrit(np.fmax(freedom, 1), TAIL)
-    return quantile
+    return np.asarray(-special.stdtrit(np.fmax(freedom, 1), TAIL))
 
 
 def _each(change: Callable[..., Any], *tables: Any) -> Any:
@@ -400,5 +397,4 @@ def _weighted(weights: sparse.csr_matrix, values: Floats, power: int = 1) -> Flo
 
 def _ratio(part: Floats, whole: Floats) -> Floats:
     """Return ``part / whole``; NaN where ``whole`` is 0."""
-    ratio: Floats = np.divide(part, whole, out=np.full(np.shape(part), np.nan), where=np.abs(whole) > 1e-12)
-    return ratio
+    return np.asarray(np.divide(part, whole, out=np.full(np.shape(part), np.nan), where=np.abs(whole) > 1e-12))

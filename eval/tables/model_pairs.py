@@ -392,9 +392,8 @@ def _sizes(study: ScoredSample, matrix: ScoreMatrix, family: int) -> pl.DataFram
 
 def _assumed_errors(study: ScoredSample, matrix: ScoreMatrix) -> dict[str, float]:
     """Return, for each score, the standard error of a difference that ``chexqa power`` assumes of the asked items."""
-    bench, rows = study.benchmark, study.rows
-    names = rows.filter((pl.col("model") == matrix.models[0]) & (pl.col("protocol") == matrix.protocol))["item_id"]
-    asked = asked_items(bench, [bench.item[name] for name in names.unique(maintain_order=True)])
+    rows = study.rows.filter((pl.col("model") == matrix.models[0]) & (pl.col("protocol") == matrix.protocol))
+    asked = asked_items(study.benchmark, [study.benchmark.item[name] for name in rows["item_id"].unique()])
     return {
         OVERALL if score == MEAN else score: standard_error(by_patient(asked, weights).values(), Assumptions())
         for score, weights in score_weights(asked).items()
