@@ -563,6 +563,30 @@ def test_a_sort_of_some_columns_alone_is_noticed(dealt: Dealt, rows: Rows, tmp_p
     assert "only some columns were sorted" in done.problems[0]
 
 
+def test_cells_sorted_without_their_rows_are_noticed_and_copied_cells_are_read(dealt: Dealt) -> None:
+    """LibreOffice sorts unlocked cells of a protected tab, and takes their formats along."""
+    book = openpyxl.load_workbook(fill(dealt.sheet(), lambda row: {layout.VERDICT: "unsure", layout.COMMENT: row}))
+    tab = work_tabs(book)[0]
+    count, places = tab.max_row - 1, [titles_of(tab)[title] for title in (layout.VERDICT, layout.COMMENT)]
+    for place in places:  # copied down by hand
+        tab.cell(3, place).value, tab.cell(3, place)._style = tab.cell(2, place).value, tab.cell(2, place)._style
+    book.save(dealt.sheet())
+    assert dealt.take(dealt.sheet(), store=dealt.folder / "copied.jsonl").problems == []
+    book = openpyxl.load_workbook(dealt.sheet())
+    tab = work_tabs(book)[0]
+    for place in places:
+        cells = [(tab.cell(row, place).value, tab.cell(row, place)._style) for row in range(2, count + 2)]
+        for row, (value, style) in enumerate(reversed(cells), start=2):
+            tab.cell(row, place).value, tab.cell(row, place)._style = value, style
+    book.save(dealt.sheet())
+    done = dealt.take(dealt.sheet(), skip_bad=True)
+    assert [
+        line for line in done.problems if "yellow cells were sorted without the rest of their rows" not in line
+    ] == []
+    assert len(dealt.ids) - done.faults == len(done.verdicts) < len(dealt.ids) / 2
+    assert all(verdict.comment == verdict.row for verdict in done.verdicts.values())
+
+
 def test_a_sheet_of_another_version_is_refused_by_name_in_one_line(dealt: Dealt, rows: Rows, tmp_path: Path) -> None:
     for row in rows:
         row |= {layout.BENCHMARK: layout.benchmark_mark("5" * 64), layout.VERDICT: "accept"}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import openpyxl
 import pytest
+from libreoffice import sort_in_libreoffice
 from openpyxl.comments import Comment
 from openpyxl.styles import Font
 from review_sheets import (
@@ -89,6 +90,42 @@ def test_bad_rows_come_back_are_corrected_in_libreoffice_and_count(tmp_path: Pat
     code, out, err = cli("review", "import", returned, sheets / "problems" / "round-1", "--batch", sheets)
     assert (code, err) == (0, "")
     assert {said(sheets)[row][0] for row in rows if row != rows[1]} == {"reject"}
+    assert len(said(sheets)) == len(bench.items)
+
+
+@pytest.mark.long
+def test_a_sort_of_the_yellow_cells_in_libreoffice_is_noticed(tmp_path: Path, cli: Cli) -> None:
+    """LibreOffice protects locked cells alone, and takes the formats of sorted cells along."""
+    bench = benchmark.load(write_small(tmp_path / "bench"))
+    sheets = tmp_path / "sheets"
+    assert cli("review", "export", bench.folder, "-o", sheets, "--reviewers", "anna", "--planted", 0)[0] == 0
+    files = [tmp_path / f"anna.{ending}" for ending in ("xlsx", "ods")]
+
+    def words(row: str) -> dict[str, str]:
+        return {columns.VERDICT: "accept" if int(columns.anchor(row)[2:], 16) % 2 else "unsure", columns.COMMENT: row}
+
+    sheet = sheets / "anna" / "anna.xlsx"
+    sort_in_libreoffice(sheet, words, (columns.VERDICT, columns.COMMENT), files, tmp_path / "libreoffice")
+    for file in files:
+        store = tmp_path / f"{file.suffix[1:]}.jsonl"
+        assert cli("review", "import", file, "--batch", sheets, "-o", store)[0] == 2
+        assert all(verdict.comment == verdict.row for verdict in read_store(store).values())
+        assert len(read_store(store)) < len(bench.items) / 2
+
+
+def test_a_row_corrected_in_the_first_sheet_counts_beside_its_untouched_copy(tmp_path: Path, cli: Cli) -> None:
+    """The review's own folder holds the sheets of rows to correct, too."""
+    bench = benchmark.load(write_small(tmp_path / "bench"))
+    sheets = tmp_path / "sheets"
+    assert cli("review", "export", bench.folder, "-o", sheets, "--reviewers", "anna", "--planted", 0)[0] == 0
+    fill(sheets / "anna" / "anna.xlsx", lambda row: {columns.VERDICT: "perhaps"})
+    for _ in range(2):
+        code, _, err = cli("review", "import", sheets)
+        assert code == 2
+        assert f"{len(bench.items)} problems, and no row could be read" in err
+        assert err.count("problem: ") == 1, "the copies are not told beside the first sheet"
+    fill(sheets / "anna" / "anna.xlsx", lambda row: {columns.VERDICT: "accept"})
+    assert cli("review", "import", sheets)[0] == 0
     assert len(said(sheets)) == len(bench.items)
 
 

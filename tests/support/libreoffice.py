@@ -42,8 +42,15 @@ for line in open(jobs, encoding="utf-8"):
     elif what == "TYPE":
         tab, column, row, text = rest
         document.Sheets.getByName(tab).getCellByPosition(int(column), int(row)).setString(text)
+    elif what == "SORT":
+        sheet, window = document.Sheets.getByName(rest[0]), document.CurrentController
+        window.setActiveSheet(sheet)
+        window.select(sheet.getCellRangeByPosition(*map(int, rest[1:])))
+        helper = context.ServiceManager.createInstanceWithContext("com.sun.star.frame.DispatchHelper", context)
+        helper.executeDispatch(window.Frame, ".uno:SortDescending", "", 0, ())
     elif what == "SAVE":
-        document.storeToURL(rest[0], (option("FilterName", "Calc MS Excel 2007 XML"),))
+        filter = "calc8" if rest[0].endswith(".ods") else "Calc MS Excel 2007 XML"
+        document.storeToURL(rest[0], (option("FilterName", filter),))
         document.close(True)
 try:
     desktop.terminate()
@@ -59,12 +66,32 @@ def fill_in_libreoffice(sheets: Iterable[tuple[Path, Said]], folder: Path) -> No
 
     ``folder`` holds the profile of LibreOffice and the list of jobs.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     jobs, moved = [], []
     for number, (path, words) in enumerate(sheets):
         saved = folder / f"{number}.xlsx"
         jobs += [f"OPEN\t{path.resolve().as_uri()}", *_typed(path, words), f"SAVE\t{saved.resolve().as_uri()}"]
         moved.append((saved, path))
+    _work(jobs, folder)
+    for saved, path in moved:
+        saved.replace(path)
+
+
+def sort_in_libreoffice(path: Path, said: Said, titles: tuple[str, str], saved: Iterable[Path], folder: Path) -> None:
+    """Let LibreOffice fill in a sheet as :func:`fill_in_libreoffice` does, and sort, by its button, the cells of the
+    columns from one title to another in every work tab; save it as each of the files ``saved``.
+    """
+    jobs = []
+    for out in saved:
+        jobs += [f"OPEN\t{path.resolve().as_uri()}", *_typed(path, said)]
+        for tab in work_tabs(openpyxl.load_workbook(path)):
+            first, last = (titles_of(tab)[title] - 1 for title in titles)
+            jobs.append(f"SORT\t{tab.title}\t{first}\t1\t{last}\t{tab.max_row - 1}")
+        jobs.append(f"SAVE\t{out.resolve().as_uri()}")
+    _work(jobs, folder)
+
+
+def _work(jobs: Iterable[str], folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "jobs.txt").write_text("\n".join(jobs) + "\n", encoding="utf-8")
     home, pipe = (folder / "profile").resolve(), f"chexqa-{os.getpid()}"
     command = [soffice(), f"-env:UserInstallation={home.as_uri()}", "--headless", "--norestore",
@@ -76,9 +103,7 @@ def fill_in_libreoffice(sheets: Iterable[tuple[Path, Said]], folder: Path) -> No
             program.wait(60)
         except subprocess.TimeoutExpired:
             program.terminate()
-    for saved, path in moved:
-        assert saved.exists(), done.stderr
-        saved.replace(path)
+    assert done.returncode == 0, done.stderr
 
 
 def python_with_uno() -> str:

@@ -67,7 +67,7 @@ def import_sheets(
         _give_back(done, benchmark, image_root)
     if not done.written:
         say(
-            f"{plural(len(done.problems), 'problem')}, so no sheet was imported. "
+            f"{plural(done.faults, 'problem')}, so no sheet was imported. "
             + (
                 "Correct the rows with problems, or import the other rows without --all-or-none."
                 if all_or_none
@@ -79,11 +79,11 @@ def import_sheets(
     for line in done.withdrawn:
         say(f"withdrawn: {line}")
     if done.problems and not done.read:
-        say(f"{plural(len(done.problems), 'problem')}, and no row could be read.", err=True)
+        say(f"{plural(done.faults, 'problem')}, and no row could be read.", err=True)
         return EXIT_OK if skip_bad else EXIT_INPUT
     for line in without_reason(done.verdicts.values()):
         say(f"no reason: {line}", err=True)
-    skipped = f"; {plural(len(done.problems), 'problem')} skipped" if done.problems else ""
+    skipped = f"; {plural(done.faults, 'problem')} skipped" if done.problems else ""
     changes = f"{done.new:,} new, {done.changed:,} changed, {done.read - done.new - done.changed:,} known before"
     say(f"{done.store}: {plural(done.read, 'row')} read ({changes}){skipped}")
     if done.redrawn:

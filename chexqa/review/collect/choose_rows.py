@@ -61,18 +61,26 @@ class _Read(NamedTuple):
     def number(self) -> int:
         return columns.problem_number(self.row.titles)
 
+    @property
+    def as_sent(self) -> bool:
+        """True if a row of a sheet of rows to correct still has the problem that the sheet states."""
+        stated = columns.plain(self.row.cells.get(columns.problem_title(self.number), ""))
+        return self.meaning is None and columns.plain(self.text) in stated
+
 
 def understand(reading: Reading, returned: Returned) -> Understood:
     """Read all returned rows; return each filled row once, all problems, and the rows that reviewers must correct.
 
-    A row with a problem goes back to its reviewer only if its sheet and id could be read.
+    Of several copies of a row, those in the newest sheet of rows to correct count; a copy there that was not corrected
+    counts only if there is no other. A row with a problem goes back to its reviewer only if its sheet and id could be
+    read.
     """
     read = [_Read(spoilt.row, reading.owner(spoilt.row), None, spoilt.text) for spoilt in returned.spoilt]
     read += [one for row in returned.rows if (one := _read(reading, row)) is not None]
-    newest: dict[RowKey, int] = {}
-    for one in read:
-        if one.key is not None:
-            newest[one.key] = max(newest.get(one.key, 0), one.number)
+    newest: dict[RowKey | None, int] = {}
+    for one in sorted(read, key=lambda one: one.number):
+        if one.key not in newest or not one.as_sent:
+            newest[one.key] = one.number
     read = [one for one in read if one.key is None or one.number == newest[one.key]]
     good, disputed = _once([one for one in read if one.meaning is not None])
     faults = [one for one in read if one.meaning is None]

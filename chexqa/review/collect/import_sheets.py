@@ -61,7 +61,8 @@ class Imported(NamedTuple):
 
     - ``store``: the file of verdicts, and ``verdicts``: all verdicts in it.
     - ``read``, ``new``, ``changed``: the numbers of rows read, of new verdicts, and of changed verdicts.
-    - ``problems``: a line for each problem.
+    - ``problems``: the problems as lines of text; rows with the same problem share a line.
+    - ``faults``: the number of problems.
     - ``written``: True if the verdicts were stored.
     - ``redrawn``: the redrawn masks, as records of ``contours.jsonl``.
     - ``withdrawn``: a line for each row that had entries before and is empty now.
@@ -77,6 +78,7 @@ class Imported(NamedTuple):
     new: int
     changed: int
     problems: list[str]
+    faults: int
     written: bool
     redrawn: tuple[Record, ...] = ()
     withdrawn: tuple[str, ...] = ()
@@ -136,8 +138,8 @@ def import_sheets(order: ImportOptions) -> Imported:
     shown = after if written else before
     counts = len(verdicts), new, overruled
     return Imported(
-        batch, loaded, store, shown, *counts, fold(problems), written, tuple(drawn), tuple(fold(gone)), tuple(bad),
-        tuple(_about(batch, meanings, returned.about, day)),
+        batch, loaded, store, shown, *counts, fold(problems), len(problems), written, tuple(drawn), tuple(fold(gone)),
+        tuple(bad), tuple(_about(batch, meanings, returned.about, day)),
     )  # fmt: skip
 
 

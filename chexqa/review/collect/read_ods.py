@@ -17,6 +17,7 @@ from chexqa.review.collect.xlsx_parts import (
     MAX_ROWS,
     MERGED,
     NOTE,
+    ROW,
     START,
     STRUCK,
     TEXT,
@@ -24,6 +25,7 @@ from chexqa.review.collect.xlsx_parts import (
     Parts,
     Remark,
 )  # fmt: skip
+from chexqa.review.columns import row_of
 
 CONTENT = "content.xml"
 _SKIPPED = {"shapes", "tracked-changes", "frame", "g", "custom-shape", "forms", "line", "rect", "ellipse", "image"}
@@ -62,6 +64,7 @@ class _Reader:
         self._parts = parts
         self.tabs: list[Tab] = []
         self._struck: set[str] = set()
+        self._row_styles: dict[str, str] = {}
         self._style = ""
         self._depth = 0  # depth inside a skipped element, such as a drawing
         self._row, self._repeat = 0, 1
@@ -94,6 +97,10 @@ class _Reader:
             self._style = values.get("style:name", "")
         elif tag == "text-properties" and any(values.get(name, "none") != "none" for name in _LINES_THROUGH):
             self._struck.add(self._style)
+        elif tag == "table-cell-properties":
+            whole = values.get("fo:border", "")
+            row = row_of(*(values.get(f"fo:border-{side}", whole) for side in ("left", "right")))
+            self._row_styles[self._style] = row
         elif tag == "table":
             self.tabs.append(Tab(values.get("table:name", "")))
             self._row = 0
@@ -139,6 +146,8 @@ class _Reader:
         if values.get("table:formula") and not text and "office:value-type" not in values:
             self._remark(FORMULA, "")
         repeat = min(_count(values, "table:number-columns-repeated"), MAX_COLUMNS + 1 - len(self._cells))
+        if row := self._row_styles.get(values.get("table:style-name", "")):
+            self._remark(ROW, row, columns=max(1, repeat))
         self._cells += [text] * max(0, repeat)
         del self._cells[MAX_COLUMNS:]
         self._parts.cells += max(0, repeat)

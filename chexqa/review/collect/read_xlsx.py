@@ -30,6 +30,7 @@ from chexqa.review.collect.xlsx_parts import (
     MAX_REMARKS,
     MAX_ROWS,
     NOTE,
+    ROW,
     SAVED_ANEW,
     START,
     STRUCK,
@@ -70,7 +71,8 @@ _REFUSED = (
 class SheetCells(NamedTuple):
     """A tab's non-empty rows ``(row number from 1, cells as text)``; a csv file is one tab without a name.
 
-    ``remarks``: notes, merged cells, struck-out text and formulas without a result; the cells' text does not show them.
+    ``remarks``: notes, merged cells, struck-out text, formulas without a result and marks of rows; the cells' text
+    does not show them.
     """
 
     name: str
@@ -261,6 +263,9 @@ def _cells(parts: Parts, book: Workbook, name: str) -> Iterator[tuple[int, list[
         elif tag == "c":
             text_given = str(text)
             value, text = _value(book, about, text_given), None
+            row = book.row_styles.get(int(about.get("s", 0)))
+            if row and column <= MAX_COLUMNS and len(book.remarks) < MAX_REMARKS:
+                book.remarks.append(Remark(number, column, number, column, ROW, row))
             if column <= MAX_COLUMNS and value not in (None, ""):
                 cells.extend([None] * (column - len(cells)))
                 cells[column - 1] = value

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +19,7 @@ from chexqa.review import columns
 from chexqa.review.collect import read_page
 from chexqa.review.collect.read_csv import read_csv
 from chexqa.review.collect.read_xlsx import SheetCells, read_workbook
-from chexqa.review.collect.xlsx_parts import AS_XLSX, FORMULA, MERGED, NOTE, Remark
+from chexqa.review.collect.xlsx_parts import AS_XLSX, FORMULA, MERGED, NOTE, ROW, STRUCK, Remark
 from chexqa.review.columns import (
     ABOUT_QUESTIONS,
     ABOUT_TITLES,
@@ -34,6 +35,7 @@ from chexqa.review.columns import (
 # Titles are in the first row, unless a reviewer added rows above it.
 TITLE_ROWS = 20
 MAX_SAID = 1_000  # characters that are kept of a reader's answer to a question on the first tab
+_MOVED = "moved"  # kind of remark on cells that a sort moved to another row
 # Advice on a file without rows: the first text is for a workbook, the second for a csv file.
 _SHEET = "send a sheet that chexqa wrote"
 _CSV = "a csv file holds one tab: save the tab with the rows, or send the whole workbook as xlsx"
@@ -67,10 +69,10 @@ class FilledRow(NamedTuple):
 
 
 class SpoiltRow(NamedTuple):
-    """Row that is not read: a cell has a note, struck-out words or a formula without a result, or is merged.
+    """Row that is not read: a cell has a note, struck-out words or a formula without a result, is merged, or was moved.
 
-    ``text`` states the problem and the remedy. ``row`` lacks the merged and struck-out cells. If a cell has a note, the
-    note's text stands in the column ``comment`` of ``row``, after the reviewer's own comment.
+    ``text`` states the problem and the remedy. ``row`` lacks these cells, except those with a note; a note's text
+    stands in the column ``comment`` of ``row``, after the reviewer's own comment.
     """
 
     row: FilledRow
@@ -209,9 +211,9 @@ def _remarked(file: str, sheet: SheetCells, head: int, titles: Sequence[str], re
     """
     found: dict[int, list[tuple[Remark, list[str]]]] = {}
     rows = dict(sheet.rows)
-    for remark in sheet.remarks:
+    for remark in (*sheet.remarks, *_moved(sheet, titles, rows)):
         under = [title for title in titles[remark.column - 1 : remark.to_column] if columns.is_fill_in(title)]
-        if not under and remark.what != NOTE:
+        if remark.what == ROW or (not under and remark.what != NOTE):
             continue
         for row in range(max(remark.row, head + 1), remark.to_row + 1):
             if row in rows:
@@ -244,7 +246,37 @@ def _said(remark: Remark, under: Sequence[str]) -> str:
             f"the formula under '{under[0]}' has no stored result; save the file in LibreOffice or Excel, or type the "
             "entry itself"
         )
-    return f"“{text}” under '{under[0]}' is struck out; empty the cell, or remove the strike-through"
+    if remark.what == STRUCK:
+        return f"“{text}” under '{under[0]}' is struck out; empty the cell, or remove the strike-through"
+    return (
+        "yellow cells were sorted without the rest of their rows, so entries stand beside other questions; undo the "
+        "sort, or fill in the row again"
+    )
+
+
+def _moved(sheet: SheetCells, titles: Sequence[str], rows: Mapping[int, Sequence[str]]) -> Iterable[Remark]:
+    """Yield a remark for each cell to fill in that a sort gave another row's entry, or whose own entry it moved.
+
+    A moved cell has a mark (:func:`chexqa.review.columns.row_lines`) that is not that of its row's id and that no other
+    cell of its column has, while the row's own mark is elsewhere in the column. The mark of a copied cell occurs twice.
+    In a column with a moved cell, only cells with their own mark are certain.
+    """
+    marks = {(column, remark.row): remark.text for remark in sheet.remarks if remark.what == ROW
+             for column in range(remark.column, remark.to_column + 1)}  # fmt: skip
+    home = titles.index(ID) + 1 if ID in titles else 0
+    own = {row: mark for (column, row), mark in marks.items() if column == home and row in rows}
+    if len(set(own.values())) < len(own):
+        return  # rows of two tabs, or lines drawn by the reviewer
+    for column, title in enumerate(titles, start=1):
+        found = {row: marks[column, row] for row in own if (column, row) in marks} if columns.is_fill_in(title) else {}
+        count = Counter(found.values())
+        torn = [row for row, mark in found.items() if mark != own[row] and count[mark] == 1 and count[own[row]]]
+        entries = {row: rows[row][column - 1].strip() for row in own if column <= len(rows[row])}
+        lost = {mark for row, mark in found.items() if entries.get(row)}
+        for row, mark in own.items() if torn else ():
+            certain = found.get(row) == mark and count[mark] == 1
+            if not certain and (entries.get(row) or mark in lost):
+                yield Remark(row, column, row, column, _MOVED, "")
 
 
 def _block(rows: Iterable[tuple[int, tuple[str, ...]]], first: int) -> Iterable[tuple[int, tuple[str, ...]]]:

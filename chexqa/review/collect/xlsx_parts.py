@@ -1,8 +1,8 @@
 """Parts of an xlsx file, read as a stream; limits of size are checked while reading.
 
 Only the parts with cells are read. They are found by the relationships between parts, never by their names. The XML is
-never kept in memory as a tree. Formulas, drawings, validations, and all formats except dates and strike-through are
-skipped.
+never kept in memory as a tree. Formulas, drawings, validations, and all formats except dates, strike-through and the
+marks of rows are skipped.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import NamedTuple
 from xml.parsers import expat  # nosec B407
 
 from chexqa.files.errors import InputError
+from chexqa.review.columns import row_of
 
 # Bounds on the parts that are read: bytes unpacked, number of elements, depth of nesting, bytes of a tag.
 MAX_XML = 64 * 2**20
@@ -45,15 +46,16 @@ AS_XLSX = "open it in LibreOffice or Excel and save it as 'Excel Workbook (.xlsx
 SAVED_ANEW = "ask the reviewer to save the workbook anew and send it"
 
 # Kinds of remarks on a cell.
-NOTE, MERGED, STRUCK, FORMULA = "note", "merged", "struck", "formula"
+NOTE, MERGED, STRUCK, FORMULA, ROW = "note", "merged", "struck", "formula", "row"
 Event = tuple[int, str, Mapping[str, str]]
 Value = str | int | float | bool | datetime.date | datetime.time | datetime.timedelta | None
 
 
 class Remark(NamedTuple):
-    """Remark on a note, merged cells, struck-out text or a formula without its result in a tab.
+    """Remark on a note, merged cells, struck-out text, a formula without its result or the mark of a row in a tab.
 
-    ``row`` and ``column`` count from 1.
+    ``row`` and ``column`` count from 1. The text of a remark on a mark is the number of the row that the cell belongs
+    to (:func:`chexqa.review.columns.row_lines`).
     """
 
     row: int
@@ -189,6 +191,7 @@ class Workbook:
     from_1904: bool = False
     struck_texts: set[int] = field(default_factory=set)
     struck_styles: set[int] = field(default_factory=set)
+    row_styles: dict[int, str] = field(default_factory=dict)
     remarks: list[Remark] = field(default_factory=list)
 
     def number(self, text: str, style: int) -> Value:
@@ -235,7 +238,7 @@ def open_workbook(parts: Parts) -> Workbook:
         if link.kind == "sharedStrings" and not book.texts:
             book.texts = list(_texts(parts, link.target, book.struck_texts))
         elif link.kind == "styles" and not book.formats:
-            book.formats = _formats(parts, link.target, book.struck_styles)
+            _read_styles(parts, link.target, book)
     places = [target.lower() for _, target in book.tabs]
     if len(set(places)) < len(places):
         raise InputError(f"{parts.path}: has two tabs that refer to the same data, so it is damaged; {AS_XLSX}.")
@@ -287,13 +290,14 @@ def is_on(values: Mapping[str, str]) -> bool:
     return values.get("val", "1") not in ("0", "false")
 
 
-def _formats(parts: Parts, name: str, struck: set[int]) -> list[str]:
-    """Return the number format of each style; add the numbers of styles that strike text out to ``struck``."""
+def _read_styles(parts: Parts, name: str, book: Workbook) -> None:
+    """Read the number format of each style, the styles that strike text out, and those with the mark of a row."""
     from openpyxl.styles.numbers import BUILTIN_FORMATS
 
     own: dict[str, str] = {}
     styles: list[str] = []
     inside, in_fonts, font, struck_fonts = False, False, -1, set[str]()
+    borders, side = list[dict[str, str]](), ""
     for kind, tag, values in parts.events(name):
         if tag == "fonts":
             in_fonts = kind == START
@@ -301,16 +305,25 @@ def _formats(parts: Parts, name: str, struck: set[int]) -> list[str]:
             font += 1
         elif in_fonts and (kind, tag) == (START, "strike") and is_on(values):
             struck_fonts.add(str(font))
+        if (kind, tag) == (START, "border") and not styles:
+            borders.append({})
+        elif borders and tag in ("left", "right"):
+            side = tag if kind == START else ""
+        elif side and (kind, tag) == (START, "color"):
+            borders[-1][side] = values.get("rgb", "")
         if tag == "cellXfs":
             inside = kind == START
+            marks = {str(n): row_of(one.get("left", ""), one.get("right", "")) for n, one in enumerate(borders)}
         elif (kind, tag) == (START, "numFmt"):
             own[values.get("numFmtId", "")] = values.get("formatCode", "")
         elif (kind, tag) == (START, "xf") and inside:
             if values.get("fontId", "0") in struck_fonts:
-                struck.add(len(styles))
+                book.struck_styles.add(len(styles))
+            if row := marks.get(values.get("borderId", "0")):
+                book.row_styles[len(styles)] = row
             styles.append(values.get("numFmtId", "0"))
     known = {str(number): shown for number, shown in BUILTIN_FORMATS.items()} | own
-    return [known.get(style, "") for style in styles]
+    book.formats = [known.get(style, "") for style in styles]
 
 
 def merge_remark(reference: str) -> Remark:

@@ -25,6 +25,8 @@ _PAD, _LEAST_PX = 3, 160
 # Largest size in pixels of a row's picture.
 PICTURE_BOX = (layout.PICTURE_PX - 2 * _PAD, _MAX_ROW_PX - 2 * _PAD)
 _GREY, _LINE, _YELLOW, _RED, _ORANGE = "#E4E7EB", "#C3C9D0", "#FFFBE0", "#FFC9C2", "#FFB347"
+# Shares of the free width that columns get if pictures are narrow.
+_GROWS = {layout.QUESTION: 0.45, layout.OPTIONS: 0.25, layout.COMMENT: 0.3}
 _WORKBOOK = {
     "strings_to_formulas": False,
     "strings_to_urls": False,
@@ -203,6 +205,21 @@ def _done_formula(tab: Tab, columns: Sequence[Column]) -> str:
     return "=SUMPRODUCT(--((" + "+".join(f'({cells}<>"")' for cells in ranges) + ")>0))"
 
 
+def _widened(shown: Sequence[Column], picture: int) -> tuple[Column, ...]:
+    """Return the columns with the picture column made ``picture`` pixels wide.
+
+    The columns ``question``, ``options`` and ``comment`` become wider, so that the columns up to ``comment`` still fill
+    the visible width :data:`~chexqa.review.columns.VIEW_PX`.
+    """
+    narrowed = [column._replace(width=picture) if column.title == layout.PICTURE else column for column in shown]
+    last = max(place for place, column in enumerate(narrowed) if column.title == layout.COMMENT)
+    free = max(0, layout.VIEW_PX - sum(column.width for column in narrowed[: last + 1]))
+    return tuple(
+        column._replace(width=column.width + int(free * _GROWS[column.title])) if column.title in _GROWS else column
+        for column in narrowed
+    )
+
+
 class _Formats:
     """Cell formats of a workbook."""
 
@@ -222,8 +239,14 @@ class _Formats:
         self.flag = workbook.add_format({**small, "font_color": "#A33B00"})
         self.problem = workbook.add_format({**small, "bold": True, "bg_color": _RED})
         self.told = workbook.add_format({**small, "bg_color": "#E3F1E5", "hidden": True})
-        self.mark = workbook.add_format({**base, "font_size": 8, "font_color": "#707780"})
-        self.fill_in = workbook.add_format({**base, "bg_color": _YELLOW, "locked": False, "num_format": "@"})
+        mark = {**base, "font_size": 8, "font_color": "#707780"}
+        self.mark = workbook.add_format(mark)
+        yellow = {**base, "bg_color": _YELLOW, "locked": False, "num_format": "@"}
+        self.ids, self.fill_in = {}, {}
+        for number in range(1, layout.MAX_ROWS + 1):
+            left, right = layout.row_lines(number)
+            own = {"left_color": f"#{left}", "right_color": f"#{right}"}
+            self.ids[number], self.fill_in[number] = workbook.add_format(mark | own), workbook.add_format(yellow | own)
         self.blocked = workbook.add_format({**base, "bg_color": _GREY})
         self.missing = workbook.add_format({"bg_color": _RED})
         self.unknown = workbook.add_format({"bg_color": _ORANGE, "font_color": "#7A2600", "bold": True})
@@ -256,7 +279,7 @@ class _TabWriter:
         for number, row in enumerate(tab.rows, start=1):
             self._row(number, row, picture(row), viewer)
             advance()
-        for number, column in enumerate(layout.widened(self.columns, self.widest + 2 * _PAD)):
+        for number, column in enumerate(_widened(self.columns, self.widest + 2 * _PAD)):
             self.sheet.set_column_pixels(number, number, column.width)
         CellChecks(self.sheet, self.book.looks, self.columns, self.formats.unknown, self.formats.missing).write(
             tab.rows
@@ -270,7 +293,7 @@ class _TabWriter:
                 self._number(number, row, viewer)
             elif column.fill_in:
                 applies = self._applies(column.title, row)
-                look = self.formats.fill_in if applies else self.formats.blocked
+                look = self.formats.fill_in[number] if applies else self.formats.blocked
                 entry = layout.clean(row.entries.get(column.title, ""))[:_MAX_CELL]
                 write = self.sheet.write_string if entry else self.sheet.write_blank
                 write(number, place, entry or None, look)
@@ -320,7 +343,7 @@ class _TabWriter:
         if layout.problem_number([title]):
             look = self.formats.problem
         if title in layout.MARKS:
-            look = self.formats.mark
+            look = self.formats.ids[number] if title == layout.ID else self.formats.mark
         if layout.is_dangerous(text):
             look = self.formats.quoted
         if text:
