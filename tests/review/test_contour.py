@@ -131,6 +131,8 @@ def test_a_dragged_point_changes_its_stretch_alone_and_undo_takes_it_back(
     # Nothing is drawn any more, so the row is as open as before.
     assert saved(tab, tmp_path / "again.json")["rows"][0]["contour"] is None
     assert page.evaluate("answers.of(row().id)") == {}
+    tab.press("Control+y")
+    assert saved(tab, tmp_path / "redone.json")["rows"][0]["contour"]["counts"] == row["contour"]["counts"]
 
 
 def test_brush_rubber_and_points_work_and_a_reload_keeps_the_outline(drawn: Drawn, tab: Tab, tmp_path: Path) -> None:

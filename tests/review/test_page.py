@@ -256,10 +256,19 @@ def test_a_reload_loses_nothing_and_a_saved_file_opens_elsewhere(
     first = made.data("anna-2")["rows"][0]["id"]
     assert page.evaluate(f"answers.of('{first}')") == {"comment": "half a com", "reason": "other", "verdict": "reject"}
     tab.press("Home", "u", "Control+z", "Control+z")
-    assert page.evaluate(f"answers.of('{first}')")["verdict"] == "reject"
+    assert page.evaluate(f"answers.of('{first}')") == {"reason": "other", "verdict": "reject"}
     saved = save(tab, tmp_path)
     changes = json.loads(saved.read_text())["rows"][0]["changes"]
-    assert [change["cells"].get("verdict") for change in changes] == ["reject", "reject", "reject", "unsure", "reject"]
+    assert [change["cells"].get("verdict") for change in changes] == [*["reject"] * 3, "unsure", *["reject"] * 2]
+    tab.page.reload()
+    page.wait_for_selector("body[data-ready]")
+    tab.press("End", "Control+z", "Control+Shift+Z", "Control+y")
+    assert page.evaluate(f"answers.of('{first}')") == {"comment": "half a com", "reason": "other", "verdict": "reject"}
+    assert page.evaluate("at") == 0
+    tab.press("Control+y", "Control+z", "x", "x", "Control+y")
+    assert page.evaluate(f"answers.of('{first}').verdict") == "reject"
+    assert page.locator("#message").inner_text() == "There is nothing to redo."
+    saved = save(tab, tmp_path)
     with tab_in(browser.new_context()) as other:
         page = other.open(made.page("anna-2"))
         page.set_input_files("#file", saved)

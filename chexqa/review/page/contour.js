@@ -108,7 +108,7 @@ function controls(ring, reach) {
 
 const editor = (() => {
   let on = false, row = null, width = 0, height = 0, mask = null, rings = [], points = [], held = null, tool = "move";
-  let steps = [], strokes = 0, pointer = null, painting = null, verdictBefore = "";
+  let steps = [], undone = [], strokes = 0, pointer = null, painting = null, verdictBefore = "";
   const panel = byId("editor");
 
   function take(from) {
@@ -124,6 +124,7 @@ const editor = (() => {
     strokes = before ? before.changes : 0;
     verdictBefore = answers.of(row.id)[TITLES.verdict] ?? "";
     steps = [];
+    undone = [];
     take(fromRuns(before ?? row.mask));
     on = true;
     panel.hidden = false;
@@ -158,7 +159,8 @@ const editor = (() => {
     for (let i = 0; i < mask.length; i++) if (mask[i] !== first[i]) changed++;
     byId("changed").textContent = `${width} × ${height} px, ${changed.toLocaleString("en")} px changed`;
   }
-  function remember() { steps.push({ mask: mask.slice(), rings: rings.map((ring) => ring.slice()), points: points.map((p) => p.slice()), strokes }); if (steps.length > 40) steps.shift(); }
+  const state = () => ({ mask: mask.slice(), rings: rings.map((ring) => ring.slice()), points: points.map((p) => p.slice()), strokes });
+  function remember() { steps.push(state()); if (steps.length > 40) steps.shift(); undone = []; }
   function kept() {
     strokes++;
     if (answers.of(row.id)[TITLES.verdict] !== "fix") judge("fix");
@@ -166,14 +168,16 @@ const editor = (() => {
     say();
     redraw();
   }
-  function undo() {
-    const step = steps.pop();
+  // Takes the last change of the outline back or, with `again`, does the one again that was taken back last.
+  function turn(again) {
+    const [from, to] = again ? [undone, steps] : [steps, undone], step = from.pop();
     if (!step) return;
+    to.push(state());
     ({ mask, rings, points, strokes } = step);
     const first = fromRuns(row.mask);
     const same = mask.every((value, i) => value === first[i]);
     answers.drawn(row.id, same ? null : { size: [height, width], counts: toRuns(mask, width, height), changes: Math.max(1, strokes) });
-    if (same) asBefore();
+    if (same) asBefore(); else if (answers.of(row.id)[TITLES.verdict] !== "fix") judge("fix");
     say();
     redraw();
   }
@@ -332,9 +336,10 @@ const editor = (() => {
   function redraw() { if (on) plates.forEach((plate) => plate.draw()); }
   if (panel) {
     for (const button of panel.querySelectorAll("[data-tool]")) button.onclick = () => choose(button.dataset.tool);
-    byId("edit-undo").onclick = undo;
+    byId("edit-undo").onclick = () => turn(false);
+    byId("edit-redo").onclick = () => turn(true);
     byId("edit-drop").onclick = drop;
     byId("edit-done").onclick = stop;
   }
-  return { start, stop, press, hover, nodes, redraw, undo, choose, get on() { return on; } };
+  return { start, stop, press, hover, nodes, redraw, turn, choose, get on() { return on; } };
 })();

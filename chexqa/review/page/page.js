@@ -177,7 +177,7 @@ function paint() {
   byId("row").value = String(at);
   const option = byId("row").options[at];
   if (option) option.textContent = nameOf(at);
-  for (const control of document.querySelectorAll("[data-verdict], [data-reason], #options button, #comment, #undo, #lock")) control.disabled = answers.locked;
+  for (const control of document.querySelectorAll("[data-verdict], [data-reason], #options button, #comment, #undo, #redo, #lock")) control.disabled = answers.locked;
   paintSaved();
   drawAll();
 }
@@ -203,12 +203,12 @@ function find(wanted) {
   }
   return false;
 }
-function undo() {
-  const id = answers.back();
-  if (id === null) { message(answers.locked ? "This part is closed, so its answers cannot be changed." : "There is nothing to undo."); return; }
+function turn(again) {
+  const id = answers.turn(again);
+  if (id === null) { message(answers.locked ? "This part is closed, so its answers cannot be changed." : `There is nothing to ${again ? "redo" : "undo"}.`); return; }
   const index = DATA.rows.findIndex((one) => one.id === id);
   if (index !== at) show(index); else paint();
-  message("Undone.");
+  message(again ? "Done again." : "Undone.");
 }
 function endComment() {
   if (DATA.rows.length) answers.endTyping(row().id);
@@ -268,7 +268,10 @@ document.addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && !event.altKey) {
     if (letter.toLowerCase() === "s") { event.preventDefault(); endComment(); save(); }
     else if (letter === "Enter" && byId("lock")) { event.preventDefault(); endComment(); byId("lock").click(); }
-    else if (letter.toLowerCase() === "z" && !typing) { event.preventDefault(); if (editor.on) editor.undo(); else undo(); }
+    else if ("zy".includes(letter.toLowerCase()) && !typing) {
+      event.preventDefault();
+      (editor.on ? editor.turn : turn)(event.shiftKey || letter.toLowerCase() === "y");
+    }
     return;
   }
   if (event.altKey) return;
@@ -312,7 +315,7 @@ function help() {
   const add = (name, text) => { const node = document.createElement(name); node.textContent = text; byId("about-text").append(node); };
   for (const text of DATA.task) add("p", text);
   if (!DATA.blind) for (const [word, text] of Object.entries(DATA.verdicts)) add("p", `${word}: ${text}`);
-  add("p", "Each button shows its key. 1 to 9 choose an option, letters choose a verdict or a reason, Enter goes to the next row, ← goes back, Ctrl Z undoes the last step. "
+  add("p", "Each button shows its key. 1 to 9 choose an option, letters choose a verdict or a reason, Enter goes to the next row, ← goes back, Ctrl Z undoes the last step and Ctrl Y (or Ctrl Shift Z) does it again, also after the page was closed. "
     + "On the grid, type a cell such as F4. A place is clicked on the radiograph, or typed after c; Esc drops what is half clicked.");
   add("p", "The wheel, + and − zoom all pictures together; * shows them at full size (1:1). Dragging, or Shift with an arrow key, moves them. "
     + "↑ ↓ change brightness and . , contrast (for source pixels: level and window). Dragging with the right button changes both. 0 resets everything.");
@@ -346,7 +349,8 @@ async function begin() {
   byId("row").onchange = (event) => { show(Number(event.target.value)); event.target.blur(); };
   byId("previous").onclick = () => show(at - 1);
   byId("next").onclick = goOn;
-  byId("undo").onclick = undo;
+  byId("undo").onclick = () => turn(false);
+  byId("redo").onclick = () => turn(true);
   byId("flagged").onclick = KEYS.j;
   byId("flagged").hidden = !DATA.rows.some((one) => one.flags);
   byId("unanswered").onclick = KEYS[" "];

@@ -14,7 +14,6 @@ const answers = (() => {
   const contours = new Map();  // row id -> { size, counts, changes }
   const drawnAt = new Map();  // row id -> time at which its outline was last changed or dropped
   const about = {};  // question -> what a reader of a study says of himself
-  const undo = [];
   const listeners = [];
   let count = 0, locked = false, timing = false, trouble = "", database = null, waiting = new Set(), sending = new Set(), pending = 0;
 
@@ -69,7 +68,6 @@ const answers = (() => {
       last.cells = cells;
       last.at = now();
     } else {
-      undo.push({ id, cells: record.cells });
       record.changes.push({ id: `${tab}-${++count}`, at: now(), cells, ...(typing ? { typing: tab } : {}) });
     }
     record.cells = cells;
@@ -80,12 +78,27 @@ const answers = (() => {
   function endTyping(id) {
     for (const change of records.get(id).changes) delete change.typing;
   }
-  function back() {
-    const step = locked ? null : undo.pop();
-    if (!step) return null;
-    const record = records.get(step.id);
-    record.changes.push({ id: `${tab}-${++count}`, at: now(), cells: step.cells });
-    record.cells = step.cells;
+  // All rows' changes in the order of time: those that count, and those taken back since the last new one. A change that
+  // takes another back, or does it again, names it, so the order is known after a reload, too.
+  function steps() {
+    const done = [], undone = [];
+    const move = (from, to, name) => { const place = from.findLastIndex((step) => step.change.id === name); if (place >= 0) to.push(...from.splice(place, 1)); };
+    const all = [...records].flatMap(([id, { changes }]) => changes.map((change, i) => ({ id, change, before: i ? changes[i - 1].cells : {} })));
+    for (const step of all.sort((a, b) => (a.change.at < b.change.at ? -1 : a.change.at > b.change.at ? 1 : 0))) {
+      if (step.change.undoes) move(done, undone, step.change.undoes);
+      else if (step.change.redoes) move(undone, done, step.change.redoes);
+      else { done.push(step); undone.length = 0; }
+    }
+    return { done, undone };
+  }
+  // Takes the last step back or, with `again`, does the one again that was taken back last; returns its row, or null.
+  function turn(again) {
+    const { done, undone } = steps(), step = (again ? undone : done).at(-1);
+    if (locked || !step) return null;
+    const record = records.get(step.id), cells = again ? step.change.cells : step.before;
+    endTyping(step.id);
+    record.changes.push({ id: `${tab}-${++count}`, at: now(), cells, [again ? "redoes" : "undoes"]: step.change.id });
+    record.cells = cells;
     keep(step.id);
     tell(step.id);
     return step.id;
@@ -169,7 +182,6 @@ const answers = (() => {
   }
   function lock() {
     locked = true;
-    undo.length = 0;
     write("locked", "yes");
     put("rows", "locked", "yes");
     tell(null);
@@ -262,7 +274,7 @@ const answers = (() => {
     });
   }
   return {
-    load, set, back, drawn, judged, saved, open, lock, endTyping, say, about,
+    load, set, turn, drawn, judged, saved, open, lock, endTyping, say, about,
     of: (id) => records.get(id).cells,
     record: (id) => records.get(id),
     contour: (id) => contours.get(id) ?? null,
