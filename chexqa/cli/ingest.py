@@ -188,6 +188,9 @@ def _annotated(function: Callable[..., Any]) -> Callable[..., Any]:
                      help="Treat the data set's label NAME as chexqa's finding (or structure) FINDING. May be "
                      "repeated."),
         click.option("--source", help="The data set's name, kept with every case."),
+        click.option("--drawn-on", metavar="WIDTHxHEIGHT",
+                     help="Size of the pictures that polygons and boxes were drawn on, if FILE does not state it; "
+                     "they are scaled to the pictures in --images. 'pictures': the size of these pictures."),
     ):  # fmt: skip
         function = option(function)
     return _absents(function)
@@ -197,7 +200,7 @@ def _annotated(function: Callable[..., Any]) -> Callable[..., Any]:
 @_annotated
 @_common("credentialed", _UNKNOWN)
 def coco(manifest: Path, anatomy: Options, file: Path, images: Path, category: tuple[str, ...], absent: Absent,
-         source: str | None, access: str, license_: str | None) -> Outcome:  # fmt: skip
+         source: str | None, drawn_on: str | None, access: str, license_: str | None) -> Outcome:  # fmt: skip
     """Read COCO JSON of object detection, as CVAT, Label Studio, MD.ai and FiftyOne export it.
 
     FILE has polygons, run lengths or boxes. All shapes of one finding on one picture become one case. A box gives a
@@ -205,21 +208,21 @@ def coco(manifest: Path, anatomy: Options, file: Path, images: Path, category: t
     also reads MS-CXR.
     """
     terms = Terms(access, license_, source)
-    return coco_source.ingest(file, images, manifest, terms, anatomy, Labels(category), absent)
+    return coco_source.ingest(file, images, manifest, terms, anatomy, Labels(category), absent, drawn_on)
 
 
 @ingest.command(epilog="Example: chexqa ingest boxes train.csv --images train --absent-unmasked -o cases.jsonl")
 @_annotated
 @_common("credentialed", _UNKNOWN)
 def boxes(manifest: Path, anatomy: Options, file: Path, images: Path, category: tuple[str, ...], absent: Absent,
-          source: str | None, access: str, license_: str | None) -> Outcome:  # fmt: skip
+          source: str | None, drawn_on: str | None, access: str, license_: str | None) -> Outcome:  # fmt: skip
     """Read the boxes of VinDr-CXR (csv), NIH (BBox_List_2017.csv) or PadChest-GR (JSON).
 
     All boxes of one finding on one picture become one case. A case with boxes is used only for questions that ask
     for a place.
     """
     terms = Terms(access, license_, source)
-    return boxes_source.ingest(file, images, manifest, terms, anatomy, Labels(category), absent)
+    return boxes_source.ingest(file, images, manifest, terms, anatomy, Labels(category), absent, drawn_on)
 
 
 @ingest.command(epilog="Example: chexqa ingest siim train-rle.csv --images dicom-images-train -o cases.jsonl")

@@ -19,6 +19,7 @@ from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, is_file
 from chexqa.files.opening import open_binary
 from chexqa.imaging import dicom, masks
+from chexqa.imaging.mask_source import proportional
 from chexqa.sources.anatomy import Anatomy, Options, bare, tails
 from chexqa.sources.case_records import (
     PICTURES,
@@ -40,24 +41,12 @@ KNOWN = {
     "pulmonary_fibrosis": "fibrosis", "airspace_opacity": "opacity", "lung_lesion": "lung_lesion",
 }  # fmt: skip
 NONE = ("no_finding", "normal")
-# Length of the beginning of a file that shows the root element of its XML.
-_START = 2000
-_DATUMARO = "convert the data to COCO JSON, for example with Datumaro (datum convert -f coco_instances)"
-# A line of YOLO: the class, and four or more fractions.
-_YOLO = re.compile(r"\d+( (0|1|[01]\.\d+)){4,}")
-# Ways from the formats of tools to a file that chexqa reads.
-_WAYS = {
-    "labelme's JSON": "convert the folder of these files to COCO JSON, for example with labelme2coco",
-    "Label Studio's JSON": "export polygons as 'COCO', or brush strokes as 'Brush labels to PNG' and give each PNG the "
-    "name that 'ingest masks' needs",
-    "GeoJSON": "export label images as PNG and read them with 'ingest masks --label', or convert the file to COCO JSON",
-    "Supervisely's JSON": "export the project as COCO, or as masks",
-    "VIA's JSON": "export the annotations in VIA as 'COCO format'",
-    "Datumaro's JSON": _DATUMARO,
-    "CVAT's XML": "export the task in CVAT as 'COCO 1.0'",
-    "PASCAL VOC's XML": _DATUMARO,
-    "a YOLO file": "convert the data to COCO JSON, with x times the picture's width and y times its height",
-}
+OWN_SIZE = "pictures"  # value of --drawn-on: the size of the given pictures
+_SIZE = re.compile(r"(\d{2,5})x(\d{2,5})")
+_SCALED = (
+    "of another size than the annotations were drawn on: their polygons and boxes were scaled, so check with 'chexqa "
+    "show' that they lie where they should"
+)
 _QUARTER_TURNS = (5, 6, 7, 8)  # values of EXIF's Orientation
 AS_SHARES = (
     "lies within one pixel, so its coordinates seem to be fractions of the picture's sides; multiply x by the width "
@@ -69,13 +58,17 @@ _RENAMED = (re.compile(r"[0-9a-f]{8}-(.+)"), re.compile(r"(.+)_(png|jpg|jpeg)\.r
 
 
 class Annotation(NamedTuple):
-    """One shape on a picture; ``source`` has polygons, run lengths or a box, or None if the finding is absent."""
+    """One shape on a picture; ``source`` has polygons, run lengths or a box, or None if the finding is absent.
+
+    ``frame`` is the size ``(H, W)`` of the picture on which polygons or a box were drawn, if the data set states it.
+    """
 
     image: str
     label: str
     source: dict[str, Any] | None
     where: str
     patient_id: str | None = None
+    frame: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -219,7 +212,8 @@ def _records(
             if path is None:
                 lost.add(image)
                 continue
-            sources = {name: joined([_source(one) for one in own], own[0].where) for name, own in by_name.items()}
+            fitted = {name: [files.fitted(one) for one in own] for name, own in by_name.items()}
+            sources = {name: joined(own, by_name[name][0].where) for name, own in fitted.items()}
         except InputError as error:
             outcome.fault(error)
             continue
@@ -240,22 +234,28 @@ def _records(
             if mask is not None or finding not in by_name:
                 yield record(f"{bare(image)}/{finding}", placed, finding, mask, terms, **details)
     lost.remark(outcome.remarks, "picture", "not found and left out")
+    files.scaled.remark(outcome.remarks, "picture", _SCALED)
     labels.remark(outcome, absent.unmasked)
     boxed.remark(outcome.remarks, "case", "without an outline: only tasks that ask for a place use boxes")
     unmarked.remark(outcome.remarks, "picture", "without an annotated finding (left out)")
     anatomy.remark()
 
 
-def _source(one: Annotation) -> dict[str, Any]:
-    assert one.source is not None, "shapes without a source are not kept"
-    return one.source
-
-
 class Pictures:
-    """Lookup of the pictures of a folder by path, by file name, or by file name without suffix."""
+    """Lookup of the pictures of a folder by path, by file name, or by file name without suffix.
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    ``scaled`` counts the pictures whose shapes were drawn on a picture of another size.
+    """
+
+    def __init__(self, root: Path, drawn_on: str | None = None) -> None:
+        """Take a folder and, as a text like "1024x800" (width and height), the size of the pictures that shapes without
+        a frame were drawn on; "pictures" or None stand for the folder's own pictures.
+        """
+        self.root, self.scaled, self._scaled = root, Tally(), set[str]()
+        found = _SIZE.fullmatch(drawn_on or "")
+        self._frame = (int(found[2]), int(found[1])) if found else None
+        if found is None and drawn_on not in (None, OWN_SIZE):
+            raise InputError(f"--drawn-on {drawn_on}: write WIDTHxHEIGHT in pixels, such as 1024x1024, or {OWN_SIZE}.")
         self._sizes: dict[str, tuple[int, int] | None] = {}
 
     def find(self, name: str, uses: Counter[str]) -> str | None:
@@ -288,9 +288,35 @@ class Pictures:
             self._sizes[name] = None if found is None else size_of(self.root / found)
         return self._sizes[name]
 
+    def fitted(self, one: Annotation) -> dict[str, Any]:
+        """Return an annotation's shape in pixels of its picture: polygons and boxes of another frame are scaled.
+
+        Raises ``InputError`` if the frame has other proportions than the picture.
+        """
+        assert one.source is not None, "shapes without a source are not kept"
+        source, size, frame = one.source, self.size(one.image), one.frame or self._frame
+        if size is None or frame is None or size == frame or "size" in source:
+            return source
+        if not proportional(frame, size):
+            shape = "box is" if "box" in source else "polygons are"
+            raise InputError(
+                f"{one.where}: its {shape} for {frame[1]} x {frame[0]} px, but {one.image} has {size[1]} x {size[0]} "
+                "px, which are other proportions; give the pictures that the annotations were drawn on."
+            )
+        if one.image not in self._scaled:
+            self._scaled.add(one.image)
+            self.scaled.add(f"{one.image} ({frame[1]} x {frame[0]} to {size[1]} x {size[0]} px)")
+        by = np.array([size[1] / frame[1], size[0] / frame[0]])
+        if "box" in source:
+            return {"box": (np.array(source["box"]) * [*by, *by]).round(3).tolist()}
+        return {"polygons": [(np.array(part) * by).round(3).tolist() for part in source["polygons"]]}
+
     def check_inside(self, one: Annotation) -> None:
-        """Raise ``InputError`` if a box or an outline leaves its picture: then it was drawn on a larger one."""
-        if one.source is None:
+        """Raise ``InputError`` if a box or an outline leaves its picture: then it was drawn on a larger one.
+
+        Shapes with a known frame are not checked.
+        """
+        if one.source is None or one.frame or self._frame:
             return
         size, source = self.size(one.image), one.source
         x, y, width, height = source.get("box", (0, 0, 0, 0))
@@ -302,7 +328,7 @@ class Pictures:
         if right > size[1] + margin or bottom > size[0] + margin:
             raise InputError(
                 f"{one.where}: the shape reaches x = {right:g}, y = {bottom:g}, but {one.image} has only {size[1]} x "
-                f"{size[0]} px; give the pictures that the annotations were drawn on."
+                f"{size[0]} px; give the pictures that the annotations were drawn on, or their size (--drawn-on)."
             )
 
     @cached_property
@@ -350,32 +376,6 @@ def size_of(path: Path) -> tuple[int, int] | None:
             return (opened.width, opened.height) if turned else (opened.height, opened.width)
     except (OSError, InputError, Image.DecompressionBombError):
         return None
-
-
-def refuse_foreign(file: Path, text: str, data: object) -> None:
-    """Raise ``InputError`` for the annotation file of a tool whose own format chexqa does not read.
-
-    ``text`` is the file's text, and ``data`` its JSON value, or None. The error names the tool, and the way from there
-    to a file that chexqa reads.
-    """
-    first = data[0] if isinstance(data, list) and data else data
-    keys = {*first} if isinstance(first, dict) else set()
-    inner = next((value for value in first.values() if isinstance(value, dict)), {}) if isinstance(first, dict) else {}
-    start = text[:_START]
-    tests = {
-        "labelme's JSON": {"shapes", "imagePath"} <= keys,
-        "Label Studio's JSON": isinstance(data, list) and bool({"annotations", "annotation_id"} & keys),
-        "GeoJSON": isinstance(first, dict) and first.get("type") in ("Feature", "FeatureCollection"),
-        "Supervisely's JSON": {"objects", "size"} <= keys,
-        "VIA's JSON": "_via_img_metadata" in keys or {"filename", "regions"} <= {*inner},
-        "Datumaro's JSON": {"items", "categories"} <= keys,
-        "CVAT's XML": "<annotations" in start,
-        "PASCAL VOC's XML": "<annotation>" in start,
-        "a YOLO file": _YOLO.match(start) is not None or "\nnames:" in start,
-    }
-    tool = next((name for name, fits in tests.items() if fits), None)
-    if tool is not None:
-        raise InputError(f"{file}: is {tool}, which chexqa does not read; {_WAYS[tool]}.")
 
 
 def check_box(box: list[float], where: str) -> None:

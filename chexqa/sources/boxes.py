@@ -1,7 +1,7 @@
 """Reader of boxes around findings, from VinDr-CXR's csv, NIH's ``BBox_List_2017.csv`` or PadChest-GR's JSON.
 
 - VinDr-CXR has the columns ``image_id, class_name, x_min, y_min, x_max, y_max``, in pixels; the last four are empty for
-  "No finding".
+  "No finding". Copies of the data set have the columns ``width, height`` with the size of the original pictures.
 - NIH has the columns ``Image Index, Finding Label`` and four columns whose titles together read "Bbox [x,y,w,h]", in
   pixels.
 - PadChest-GR is a list of studies with ``ImageID`` and ``findings``. A finding has ``labels`` and ``boxes``, as
@@ -27,24 +27,27 @@ from chexqa.sources.annotations import (
     check_box,
     from_annotations,
     number,
-    refuse_foreign,
 )
 from chexqa.sources.case_records import Outcome, Terms
+from chexqa.sources.coco import refuse_foreign
 from chexqa.sources.tables import Table
 
 _VINDR = ("image_id", "class_name", "x_min", "y_min", "x_max", "y_max")
+_SIZE = ("width", "height")
 _NIH = ("Image Index", "Finding Label", "Bbox [x", "y", "w", "h]")
 
 
 def ingest(
-    file: Path, images: Path, manifest: Path, terms: Terms, anatomy: Options, labels: Labels, absent: Absent
-) -> Outcome:
+    file: Path, images: Path, manifest: Path, terms: Terms, anatomy: Options, labels: Labels, absent: Absent,
+    drawn_on: str | None = None,
+) -> Outcome:  # fmt: skip
     """Write a manifest from a file of boxes; all boxes of one finding on one picture form one case.
 
-    Raises ``InputError`` for a box that leaves its picture, because all boxes were then drawn on pictures of another
-    size.
+    Boxes are in pixels of the size in the columns ``width, height``, otherwise of ``drawn_on``
+    (:class:`~chexqa.sources.annotations.Pictures`). Raises ``InputError`` for a box that leaves its picture without
+    such a size, because all boxes were then drawn on pictures of another size.
     """
-    files = Pictures(images)
+    files = Pictures(images, drawn_on)
     found = list(_padchest(file, files) if file.suffix.lower() == ".json" else _table(file))
     for one in found:
         files.check_inside(one)
@@ -61,6 +64,7 @@ def _table(file: Path) -> Iterator[Annotation]:
             f"{table.path}: has neither the columns of VinDr-CXR ({', '.join(_VINDR)}) nor those of NIH "
             f"({', '.join(_NIH)}); the first line has {table.listed}."
         )
+    sized = {*_SIZE} <= {*table.columns}
     for row in table.rows():
         where = f"{table.path}, line {row.line}"
         image, label, *cells = (row.cells[name] for name in columns)
@@ -69,7 +73,9 @@ def _table(file: Path) -> Iterator[Annotation]:
             continue
         x, y, right, bottom = (number(cell, where) for cell in cells)
         box = [x, y, right - x, bottom - y] if columns is _VINDR else [x, y, right, bottom]
-        yield Annotation(image, label, {"box": _checked(box, where)}, where)
+        width, height = (round(number(row.cells[name], where)) for name in _SIZE) if sized else (0, 0)
+        frame = (height, width) if height > 0 and width > 0 else None
+        yield Annotation(image, label, {"box": _checked(box, where)}, where, frame=frame)
 
 
 def _padchest(file: Path, files: Pictures) -> Iterator[Annotation]:
@@ -83,7 +89,7 @@ def _padchest(file: Path, files: Pictures) -> Iterator[Annotation]:
         for finding in study["findings"] if size is not None else ():
             for label in finding.get("labels") or ():
                 for shares in finding.get("boxes") or ():
-                    yield Annotation(image, label, {"box": _scaled(shares, size, where)}, where)
+                    yield Annotation(image, label, {"box": _scaled(shares, size, where)}, where, frame=size)
 
 
 def _scaled(shares: list[float], size: tuple[int, int] | None, where: str) -> list[float]:

@@ -8,6 +8,7 @@ MS-CXR. Source: https://cocodataset.org.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,33 +21,54 @@ from chexqa.imaging.read import MAX_PIXELS
 from chexqa.sources.anatomy import Options
 from chexqa.sources.annotations import (
     AS_SHARES,
+    OWN_SIZE,
     Absent,
     Annotation,
     Labels,
     Pictures,
     check_box,
     from_annotations,
-    refuse_foreign,
 )
 from chexqa.sources.case_records import Outcome, Tally, Terms
 
 # Least IoU of the box around an annotation's run lengths and its "bbox".
 _LEAST_OVERLAP = 0.5
 
+# Length of the beginning of a file that shows the root element of its XML.
+_START = 2000
+_DATUMARO = "convert the data to COCO JSON, for example with Datumaro (datum convert -f coco_instances)"
+# A line of YOLO: the class, and four or more fractions.
+_YOLO = re.compile(r"\d+( (0|1|[01]\.\d+)){4,}")
+# Ways from the formats of tools to a file that chexqa reads.
+_WAYS = {
+    "labelme's JSON": "convert the folder of these files to COCO JSON, for example with labelme2coco",
+    "Label Studio's JSON": "export polygons as 'COCO', or brush strokes as 'Brush labels to PNG' and give each PNG the "
+    "name that 'ingest masks' needs",
+    "GeoJSON": "export label images as PNG and read them with 'ingest masks --label', or convert the file to COCO JSON",
+    "Supervisely's JSON": "export the project as COCO, or as masks",
+    "VIA's JSON": "export the annotations in VIA as 'COCO format'",
+    "Datumaro's JSON": _DATUMARO,
+    "CVAT's XML": "export the task in CVAT as 'COCO 1.0'",
+    "PASCAL VOC's XML": _DATUMARO,
+    "a YOLO file": "convert the data to COCO JSON, with x times the picture's width and y times its height",
+}
 _UNSIZED = (
-    "without width and height in the file: polygons and boxes are taken to be in pixels of the pictures, so check with "
-    "'chexqa show' that they lie where they should"
+    "without width and height in the file, so it is not known for which size their polygons and boxes are: give the "
+    f"size of the pictures that they were drawn on (--drawn-on WIDTHxHEIGHT), or --drawn-on {OWN_SIZE} if it is that "
+    "of the pictures in --images"
 )
 
 
 def ingest(
-    file: Path, images: Path, manifest: Path, terms: Terms, anatomy: Options, labels: Labels, absent: Absent
-) -> Outcome:
+    file: Path, images: Path, manifest: Path, terms: Terms, anatomy: Options, labels: Labels, absent: Absent,
+    drawn_on: str | None = None,
+) -> Outcome:  # fmt: skip
     """Write a manifest of a COCO file, one case for each finding of each picture.
 
     ``labels`` maps categories to findings; a category with the name of a finding needs no entry. Polygons and boxes are
-    in pixels of the size that the picture's entry states (``width``, ``height``). ``InputError`` is raised if a picture
-    has another size; the outcome's remarks have the number of entries without a size.
+    in pixels of the size that the picture's entry states (``width``, ``height``), or of ``drawn_on``
+    (:class:`~chexqa.sources.annotations.Pictures`). If the picture has another size, they are scaled, and the outcome's
+    remarks have the number of such pictures. Raises ``InputError`` if neither states the size.
     """
     text = read_text(file)
     refuse_foreign(file, text, None)
@@ -56,17 +78,15 @@ def ingest(
     check(data, "coco", str(file))
     pictures = dict(_by_id(data["images"], "image", "file_name", file))
     named = {key: entry["name"] for key, entry in _by_id(data["categories"], "category", "name", file)}
-    files = Pictures(images)
+    files = Pictures(images, drawn_on)
     shapes = list(_shapes(data["annotations"], pictures, named, files, file))
-    names = [entry["file_name"] for entry in pictures.values()]
-    unstated = {entry["file_name"] for entry in pictures.values() if None in (entry.get("width"), entry.get("height"))}
-    outcome = from_annotations(shapes, names, files, manifest, terms, anatomy, labels, absent)
     unsized = Tally()
-    for name in dict.fromkeys(shape.image for shape in shapes if shape.source and "size" not in shape.source):
-        if name in unstated:
-            unsized.add(name)
-    unsized.remark(outcome.remarks, "picture", _UNSIZED)
-    return outcome
+    for name in dict.fromkeys(one.image for one in shapes if one.source and "size" not in one.source and not one.frame):
+        unsized.add(name)
+    if drawn_on is None:
+        unsized.refuse("picture", _UNSIZED)
+    names = [entry["file_name"] for entry in pictures.values()]
+    return from_annotations(shapes, names, files, manifest, terms, anatomy, labels, absent)
 
 
 def _refuse_panoptic(data: object, file: Path) -> None:
@@ -92,7 +112,6 @@ def _by_id(entries: list[Record], noun: str, field: str, file: Path) -> Iterator
 def _shapes(
     entries: list[Record], pictures: dict[int | str, Record], named: dict[int | str, str], files: Pictures, file: Path
 ) -> Iterator[Annotation]:
-    checked: set[str] = set()
     for place, entry in enumerate(entries, start=1):
         where = f"{file}, annotation {entry.get('id', place)}"
         image, category = entry["image_id"], entry["category_id"]
@@ -101,27 +120,11 @@ def _shapes(
             raise InputError(f"{where}: refers to {missing}, which the file does not list; export the file again.")
         about, source = pictures[image], _source(entry, where)
         _check_box(entry, about, source, where)
-        name = about["file_name"]
-        if "size" not in source and name not in checked:
-            checked.add(name)
-            _check_size(about, files.size(name), f"{where}: its {'box is' if 'box' in source else 'polygons are'}")
-        made = Annotation(name, named[category], source, where)
-        if None in (about.get("width"), about.get("height")):
-            files.check_inside(made)
+        height, width = about.get("height"), about.get("width")
+        frame = (height, width) if height and width else None
+        made = Annotation(about["file_name"], named[category], source, where, frame=frame)
+        files.check_inside(made)
         yield made
-
-
-def _check_size(about: Record, size: tuple[int, int] | None, shape: str) -> None:
-    """Raise ``InputError`` if the picture's size differs from the size that its entry in the file states.
-
-    The message begins with ``shape``, such as "c.json, annotation 3: its box is".
-    """
-    said = (about.get("height"), about.get("width"))
-    if size is not None and None not in said and size != said:
-        raise InputError(
-            f"{shape} for {said[1]} x {said[0]} px, but {about['file_name']} has {size[1]} x "
-            f"{size[0]} px; give the pictures that the annotations were drawn on."
-        )
 
 
 def _check_box(entry: Record, about: Record, source: Record, where: str) -> None:
@@ -179,3 +182,29 @@ def _source(entry: Record, where: str) -> Record:
         raise InputError(f"{where}: has neither a 'segmentation' nor a 'bbox'; add one of them.")
     check_box(box, where)
     return {"box": box}
+
+
+def refuse_foreign(file: Path, text: str, data: object) -> None:
+    """Raise ``InputError`` for the annotation file of a tool whose own format chexqa does not read.
+
+    ``text`` is the file's text, and ``data`` its JSON value, or None. The error names the tool, and the way from there
+    to a file that chexqa reads.
+    """
+    first = data[0] if isinstance(data, list) and data else data
+    keys = {*first} if isinstance(first, dict) else set()
+    inner = next((value for value in first.values() if isinstance(value, dict)), {}) if isinstance(first, dict) else {}
+    start = text[:_START]
+    tests = {
+        "labelme's JSON": {"shapes", "imagePath"} <= keys,
+        "Label Studio's JSON": isinstance(data, list) and bool({"annotations", "annotation_id"} & keys),
+        "GeoJSON": isinstance(first, dict) and first.get("type") in ("Feature", "FeatureCollection"),
+        "Supervisely's JSON": {"objects", "size"} <= keys,
+        "VIA's JSON": "_via_img_metadata" in keys or {"filename", "regions"} <= {*inner},
+        "Datumaro's JSON": {"items", "categories"} <= keys,
+        "CVAT's XML": "<annotations" in start,
+        "PASCAL VOC's XML": "<annotation>" in start,
+        "a YOLO file": _YOLO.match(start) is not None or "\nnames:" in start,
+    }
+    tool = next((name for name, fits in tests.items() if fits), None)
+    if tool is not None:
+        raise InputError(f"{file}: is {tool}, which chexqa does not read; {_WAYS[tool]}.")

@@ -239,34 +239,50 @@ def test_a_table_may_have_windows_paths(images: Path, tmp_path: Path, cli: Cli) 
     assert (made.case.case_id, np.array_equal(made.source_mask, FLUID)) == ("images/a/effusion", True)
 
 
-@pytest.mark.parametrize(("shape", "words"), [({}, "its polygons are"), ({"segmentation": []}, "its box is")])
-def test_the_size_of_a_picture_in_a_folder_is_checked(
-    images: Path, tmp_path: Path, cli: Cli, shape: dict[str, Any], words: str
+def resized(file: Path, size: dict[str, int] | None) -> Path:
+    """Shrink the shapes of a COCO file to half of their size, and state the size ``size`` of its first picture."""
+    data = json.loads(file.read_text())
+    for name in ("width", "height"):
+        del data["images"][0][name]
+    data["images"][0] |= size or {}
+    for one in data["annotations"]:
+        one["segmentation"] = [[value / 2 for value in part] for part in one["segmentation"]]
+        one["bbox"] = [value / 2 for value in one["bbox"]]
+    file.write_text(json.dumps(data))
+    return file
+
+
+HALF = {"width": WIDE // 2, "height": TALL // 2}
+
+
+@pytest.mark.parametrize(
+    ("size", "more", "shape"),
+    [(HALF, (), {}), (HALF, (), {"segmentation": []}), (None, ("--drawn-on", f"{WIDE // 2}x{TALL // 2}"), {})],
+)
+def test_shapes_drawn_on_a_smaller_picture_are_scaled(
+    images: Path, tmp_path: Path, cli: Cli, size: dict[str, int] | None, more: tuple[str, ...], shape: dict[str, Any]
 ) -> None:
     (images / "inner").mkdir()
     (images / "a.png").rename(images / "inner/a.png")
-    file = coco(tmp_path / "c.json", ["a.png"], **shape)
-    halved = json.loads(file.read_text())
-    halved["images"][0] |= {"width": WIDE // 2, "height": TALL // 2}
-    file.write_text(json.dumps(halved))
-    code, _, err = cli("ingest", "coco", file, "--images", images, "-o", tmp_path / "m.jsonl")
+    file = resized(coco(tmp_path / "c.json", ["a.png"], **shape), size)
+    code, _, err = cli("ingest", "coco", file, "--images", images, *more, "-o", tmp_path / "m.jsonl")
+    assert code == 0, err
+    assert "1 picture of another size than the annotations were drawn on" in err
+    assert "the first is a.png (80 x 60 to 160 x 120 px)" in " ".join(err.split())
+    assert np.array_equal(loaded(tmp_path / "m.jsonl")[0].source_mask, FLUID)
+
+
+def test_shapes_for_an_unknown_size_are_refused(images: Path, tmp_path: Path, cli: Cli) -> None:
+    """Half of the size of a radiograph, they would lie in its upper left quarter."""
+    command = ("--images", images, "-o", tmp_path / "m.jsonl")
+    code, _, err = cli("ingest", "coco", resized(coco(tmp_path / "c.json", ["a.png"]), None), *command)
     assert code == 2
-    assert f"{words} for 80 x 60 px, but a.png has 160 x 120 px" in " ".join(err.split())
-
-
-def test_pictures_without_a_size_in_the_file_are_counted(images: Path, tmp_path: Path, cli: Cli) -> None:
-    file = coco(tmp_path / "c.json", ["a.png"])
-    data = json.loads(file.read_text())
-    del data["images"][0]["width"]
-    file.write_text(json.dumps(data))
-    code, _, err = cli("ingest", "coco", file, "--images", images, "-o", tmp_path / "m.jsonl")
-    assert code == 0
-    assert "1 picture without width and height in the file: polygons and boxes are taken" in " ".join(err.split())
-    data["annotations"][0]["segmentation"] = [[2 * value for value in SQUARE[0]]]
-    file.write_text(json.dumps(data))
-    code, _, err = cli("ingest", "coco", file, "--images", images, "-o", tmp_path / "n.jsonl")
+    assert "1 picture without width and height in the file, so it is not known for which" in " ".join(err.split())
+    file = resized(coco(tmp_path / "c.json", ["a.png"], segmentation=[[4 * value for value in SQUARE[0]]]), None)
+    code, _, err = cli("ingest", "coco", file, "--drawn-on", "pictures", *command)
     assert code == 2
     assert "the shape reaches x = 118, y = 218, but a.png has only 160 x 120 px" in " ".join(err.split())
+    assert "write WIDTHxHEIGHT in pixels" in cli("ingest", "coco", file, "--drawn-on", "1024", *command)[2]
 
 
 def test_boxes_for_larger_pictures_are_refused(images: Path, tmp_path: Path, cli: Cli) -> None:
@@ -277,6 +293,12 @@ def test_boxes_for_larger_pictures_are_refused(images: Path, tmp_path: Path, cli
     assert code == 2
     assert "line 3: the shape reaches x = 200, y = 90, but a has only 160 x 120 px" in " ".join(err.split())
     assert not (tmp_path / "m.jsonl").exists()
+    (tmp_path / "t.csv").write_text(
+        f"{head.strip()},width,height\na,Pleural effusion,30,140,120,220,{2 * WIDE},{2 * TALL}\n"
+    )
+    code, _, err = cli("ingest", "boxes", tmp_path / "t.csv", "--images", images, "-o", tmp_path / "m.jsonl")
+    assert code == 0, err
+    assert cases.read_manifest(tmp_path / "m.jsonl")[0].mask == {"box": BOX}
 
 
 def test_sizes_are_those_of_the_turned_picture(images: Path, tmp_path: Path, cli: Cli) -> None:
