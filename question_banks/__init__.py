@@ -134,7 +134,12 @@ _FILLED_IN = {
 
 
 def check_braces(text: str, needed: set[str], allowed: set[str], where: str) -> None:
-    """Raise ``InputError`` if ``text`` lacks a placeholder of ``needed``, or has one that is not ``allowed`` either."""
+    """Check the placeholders of a text, such as ``{finding}``; raise ``InputError`` for a missing or an unknown one.
+
+    - ``needed``: the names of the placeholders that must occur.
+    - ``allowed``: the names of further placeholders that may occur.
+    - ``where``: the file and field, for the message.
+    """
     try:
         parts = [part for part in Formatter().parse(text) if part[1] is not None]
     except ValueError:

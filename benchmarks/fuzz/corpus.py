@@ -1,6 +1,6 @@
 """Valid input files for the fuzzer: one small file of every kind, made by chexqa from made-up sources.
 
-A try of the fuzzer copies the folders of this corpus that its command reads.
+For each try, the fuzzer copies the folders that the tried command reads.
 """
 
 from __future__ import annotations

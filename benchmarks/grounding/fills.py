@@ -105,7 +105,10 @@ class _Phantom:
 
 
 def outlines(data: Path) -> Iterator[Callable[[], Lesion]]:
-    """Yield a function for each radiograph of ChestX-Det; the function draws a radiograph with its lesion outlines."""
+    """Yield a function for each radiograph of ChestX-Det with lesions.
+
+    The function draws a new radiograph, whose lesions have the same outlines.
+    """
     cases = json.loads((data / "chestx_det" / "ChestX_Det_test.json").read_text(encoding="utf-8"))
     for number, case in enumerate(cases):
         if case["polygons"]:

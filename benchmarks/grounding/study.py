@@ -106,7 +106,7 @@ def main(cases: int = 400, repeats: int = 100, out: str = "") -> None:
         table = grounding(scored_sample(first))
         print(
             f"{table['audited'][0]} cases with the finding have answers to all three pictures (original, lesion filled "
-            f"in, other lung filled in); this is {100 * table['audited_share'][0]:.0f} % of the cases with an answer "
+            f"in, other lung tissue filled in): {100 * table['audited_share'][0]:.0f} % of the cases with an answer "
             "to the original picture"
         )
         for row in table.to_dicts():

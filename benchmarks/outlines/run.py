@@ -10,8 +10,8 @@ The script makes thousands of items from outlines alone:
 `anatomy/jsrt_contours.json`; without `--real` there are only phantoms. `--plans` is the number of items made from each
 real outline.
 
-`judge` trains a random forest on TRAIN and tests it on TEST, by the audit's measures of the outlines. It prints the
-share of right answers with a 95 % interval over radiographs.
+`judge` trains a random forest on TRAIN and tests it on TEST. The forest sees only the audit's measures of the outlines.
+`judge` prints the share of right answers, with a 95 % interval over radiographs.
 """
 
 from __future__ import annotations

@@ -132,7 +132,8 @@ class Item:
     def task(self) -> str:
         """The name of the conversation that asks the item.
 
-        All kinds with a stage share one conversation. A kind without a stage has a conversation of its own name.
+        All kinds with a stage share one conversation. A kind without a stage has its own conversation, named after the
+        kind.
         """
         return PERCEPTION if self.stage is not None else self.kind
 

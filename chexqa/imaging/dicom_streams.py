@@ -158,9 +158,10 @@ def _check_coding(about: bytes, cut: bool, area: tuple[int, int], tiles: int) ->
 
 
 def unpacked(stream: bytes, pixels: int, samples: int, width: int) -> bytes:
-    """Return an RLE frame as samples of ``width`` bytes, little endian, one colour after the other.
+    """Unpack an RLE frame; return its samples of ``width`` bytes, little endian, one colour after the other.
 
-    At most ``pixels`` bytes of each segment are unpacked. Raises ``ValueError`` if a segment has fewer bytes.
+    Each segment gives one byte for each of the ``pixels`` pixels; further bytes are ignored. Raises ``ValueError`` if a
+    segment has too few bytes, or if the number of segments is not ``samples * width``.
     """
     count, *starts = struct.unpack("<16L", stream[:64])
     if count != samples * width:

@@ -89,7 +89,7 @@ _NO_KEY = "Or ask the baselines, which need neither key nor server: --models bas
 @click.option("--blind", is_flag=True, help="Send the text without the pictures.")
 @click.option("--condition", "interventions", multiple=True, metavar="C,C",
               help="Versions of the radiograph to ask about: original, target (lesion filled in), partial (lesion "
-              "partly filled in), irrelevant (other lung filled in), mirror (mirrored); may be repeated  "
+              "partly filled in), irrelevant (other lung tissue filled in), mirror (mirrored); may be repeated  "
               "[default: original].")  # fmt: skip
 @click.option("--overlay-only", is_flag=True,
               help="Send only the drawings on plain grey (made by 'generate --with-controls').")  # fmt: skip

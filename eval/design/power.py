@@ -84,7 +84,7 @@ class Resolution(NamedTuple):
 
     @property
     def shows(self) -> bool:
-        """Return True if the difference that a test detects is known and not above the largest possible one."""
+        """Return True if the smallest detectable difference is known and does not exceed ``largest``."""
         return self.detectable is not None and self.detectable <= self.largest
 
     @property

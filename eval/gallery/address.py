@@ -26,9 +26,9 @@ name           items that pass
 ``model``      items that this model was asked; ``state``, ``said``, ``confidence`` and ``models`` then count
                only its answers
 ``protocol``   items that were asked with this protocol; all names then count only its answers
-``state``      items with an answer of this result: ``correct``, ``wrong``, ``refused``, …, or ``not_correct``; for
-               stressed items, and pictures whose lesion is filled, ``changed`` or ``kept``: the answer differs from
-               the answer to the original, or not
+``state``      items with an answer of this result: ``correct``, ``wrong``, ``refused``, …, or ``not_correct``. On
+               stressed items and on pictures with a filled lesion, an answer is ``changed`` if it differs from the
+               answer to the original, and ``kept`` if it is the same
 ``key``        items whose key names the option of this number (for the grid: the cell)
 ``said``       items with an answer that names the option of this number
 ``confidence`` items with an answer of this stated confidence: ``70`` means from 70 to below 80 %, ``90`` from 90 to

@@ -91,7 +91,7 @@ function optionName(entry, number) {
 }
 
 // The difference from the original item, in words: the picture, the wording, or a false history.
-const ALTERED = { target: "lesion filled in", irrelevant: "other lung filled in", partial: "a part of the lesion filled in", mirror: "left and right exchanged" };
+const ALTERED = { target: "lesion filled in", irrelevant: "other lung tissue filled in", partial: "a part of the lesion filled in", mirror: "left and right exchanged" };
 function alteration(condition) {
   if (ALTERED[condition]) return `${condition} picture: ${ALTERED[condition]}`;
   if (condition === "history") return "after a false history";

@@ -73,7 +73,7 @@ class Entry:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Return the flags of the key, and why the question is not asked with altered pictures."""
+        """Return the key's flags, then the texts in ``not_audited``."""
         return (*(self.answer.flags if self.answer else ()), *self.not_audited)
 
     @property

@@ -105,7 +105,7 @@ def grounding_findings(study: ScoredSample) -> pl.DataFrame:
     """Return the net grounding of each model, protocol and finding.
 
     - ``flipped_target``: the share of answers that change when the lesion is filled in.
-    - ``flipped_irrelevant``: the share of answers that change when other lung is filled in.
+    - ``flipped_irrelevant``: the share of answers that change when other lung tissue is filled in.
     - ``net_grounding``: the difference ``flipped_target - flipped_irrelevant``.
     - ``audited``: the number of cases.
     - ``looks``: the verdict.

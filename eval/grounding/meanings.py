@@ -10,7 +10,7 @@ TABLES: dict[str, str] = {
 }
 COLUMNS: dict[str, str] = {
     "audited": "number of cases with the finding that were answered on the original and on both filled pictures "
-    "(lesion; other lung)",
+    "(lesion; other lung tissue)",
     "audited_share": "audited cases divided by all answered cases with the finding",
     "looks": "verdict on net grounding: uses the lesion (interval above 0 and at least 10 points), not shown to use it "
     "(interval below 10 points), or undecided",
@@ -30,13 +30,13 @@ COLUMNS: dict[str, str] = {
     "cgr": "of the correct answers yes, the share that change when the lesion is filled in (published measure)",
     "uar": "mean over right detection answers: share of other patients with the same key, finding, view and sex who "
     "get the same answer (published measure)",
-    "is": "of the correct answers yes, the share that stay when other lung is filled in (published measure)",
+    "is": "of the correct answers yes, the share that stay when other lung tissue is filled in (published measure)",
     "fresh_drop": "accuracy on the benchmark minus accuracy on a fresh seed of it, mean of the kinds drawn anew",
     "fresh_verdict": "falls (the model has memorised the benchmark), does not fall, or undecided",
     "published_class": "class of the model by the published rules on CGR, UAR and IS; guessing can give any class",
     "flipped_target": "share of detection answers that change (from yes to no, or from no to yes) when the lesion is "
     "filled in",
     "flipped_irrelevant": "share of detection answers that change when another part of the lung is filled in",
-    "condition": "target (lesion filled in), partial (a part of it), irrelevant (other lung filled in) or mirror",
+    "condition": "target (lesion filled in), partial (part of it), irrelevant (other lung tissue filled in) or mirror",
     "reason": "why the cases have no altered picture",
 }

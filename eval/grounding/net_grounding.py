@@ -1,4 +1,4 @@
-"""Net grounding: does an answer change more often when the lesion is filled in than when other lung is filled in?
+"""Net grounding: does an answer change more often if the lesion is filled in than if other lung tissue is filled in?
 
 Net grounding is the difference of the two shares of changed answers. A model that answers at random has 0.
 """
@@ -35,7 +35,7 @@ def triples(pairs: pl.DataFrame) -> pl.DataFrame:
     The answers on the filled pictures are compared with the answer on the original:
 
     - ``target``: True if the answer is another one when the lesion is filled.
-    - ``irrelevant``: True if the answer is another one when other lung is filled.
+    - ``irrelevant``: True if the answer is another one when other lung tissue is filled.
 
     ``pairs`` has the rows of :func:`answer_pairs`.
     """
@@ -55,7 +55,7 @@ class NetGrounding:
     By finding, one value for each row of ``cells`` (model, protocol, finding):
 
     - ``target``: the share of answers that change when the lesion is filled.
-    - ``irrelevant``: the share of answers that change when other lung is filled.
+    - ``irrelevant``: the share of answers that change when other lung tissue is filled.
     - ``by_finding``: net grounding, ``target - irrelevant``.
 
     Means over the findings with enough patients, one value for each row of ``keys`` (model, protocol):

@@ -1,7 +1,7 @@
 """The published measures CGR, UAR and IS, and the four classes made from them (arXiv 2606.17710).
 
 - CGR: how often answers change when the lesion is filled in.
-- IS: how often answers stay when other lung is filled in.
+- IS: how often answers stay when other lung tissue is filled in.
 - UAR: how often other patients get the same answer.
 
 A model can pass all three without the picture, if it says yes at random to most questions (see ``net_grounding``).
@@ -32,7 +32,7 @@ def rate(sample: Sample, rows: pl.DataFrame, value: pl.Expr, binary: bool = True
 
 
 def cgr(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return CGR: the share of correct answers "yes" that change when the lesion is filled in."""
+    """Return CGR: of the correct answers "yes", the share that change when the lesion is filled in."""
     return rate(sample, _filled_right(pairs), pl.col("first") != pl.col("second"))
 
 
@@ -46,7 +46,7 @@ def _filled_right(pairs: pl.DataFrame) -> pl.DataFrame:
 
 
 def stability(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return IS: the share of correct answers "yes" that stay "yes" when other lung is filled in."""
+    """Return IS: of the correct answers "yes", the share that stay "yes" when other lung tissue is filled in."""
     rows = pairs.filter(pl.col("right") & (pl.col("condition") == "irrelevant"))
     return rate(sample, rows, pl.col("first") == pl.col("second"))
 

@@ -48,8 +48,8 @@ class Target:
 
     - ``names``: the names of the case that can precede the finding's name in a map's file name.
     - ``read``: a function that returns the mask, bool ``(H, W)``, not empty. It can be pickled.
-    - ``hits``: the numbers of the cells of the grid that are hits by the benchmark's key; None: the cells of which the
-      mask covers at least half.
+    - ``hits``: the numbers of the grid cells that count as hits by the benchmark's key. If it is None, the cells that
+      the mask covers by at least half count as hits.
     - ``picture``: a name that identifies the radiograph.
     - ``source_size``: ``(H, W)`` of the radiograph, if the mask has another size.
     """

@@ -99,7 +99,7 @@ class InputFormat:
     interpolation: str = "bicubic"
 
     def fit(self, source: tuple[int, int]) -> Fit:
-        """Return the position of a radiograph of this size (height, width) in the input."""
+        """Return the position of a radiograph in the model's input; ``source`` is its height and width."""
         height, width = source
         if self.policy == "stretch":
             return Fit(source, self.side, (0, 0), self.side)

@@ -70,16 +70,18 @@ def pair_score(whole: Any, texts: tuple[Any, Any], scale: float) -> Any:
 
 
 def collected(
-    of: Callable[[str], tuple[Any, Any]], fits: Sequence[Fit], findings: Sequence[Sequence[str]]
+    maps_of: Callable[[str], tuple[Any, Any]], fits: Sequence[Fit], findings: Sequence[Sequence[str]]
 ) -> list[list[Made]]:
-    """Return the maps and scores of each picture's findings; ``fits`` turn a map of the model's input into one of the
-    complete radiograph.
+    """Return, for each picture, a map of the complete radiograph and a score for each finding in ``findings``.
 
-    ``of`` is a function that returns the maps ``(N, h, w)`` and the scores ``(N,)`` of one finding on all pictures.
+    - ``maps_of``: a function that returns the maps ``(N, h, w)`` and the scores ``(N,)`` of one finding on all N
+      pictures; these maps cover only the model's input.
+    - ``fits``: the position of each radiograph in the model's input.
+    - ``findings``: the names of the findings that are wanted for each picture.
     """
     made = {}
     for finding in dict.fromkeys(name for wanted in findings for name in wanted):
-        maps, scores = of(finding)
+        maps, scores = maps_of(finding)
         made[finding] = maps.detach().float().cpu().numpy(), scores.detach().float().cpu().numpy()
     return [
         [(fits[row].undo(made[name][0][row]), float(made[name][1][row])) for name in wanted]

@@ -123,7 +123,10 @@ class BaselineResponder:
 
     @cached_property
     def frequent(self) -> dict[str, list[tuple[int, ...]]]:
-        """Return the answers by kind of question, the most frequent first; a cell of a grid key counts as an answer."""
+        """Return the right answers to each kind of question, the most frequent first, keyed by kind.
+
+        For grid questions, each cell in a key counts as an answer of its own.
+        """
         counts: dict[str, Counter[tuple[int, ...]]] = {}
         for item in self.benchmark.items:
             answer = self.key_of(item).answer

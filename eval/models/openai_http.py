@@ -246,7 +246,10 @@ def _proxy(address: str) -> str | None:
 
 
 def filled(litellm: Any, response: Any, answer: Any) -> Any:
-    """Copy the server's ``answer`` into litellm's ``response`` and return this; raise ``SendError`` if malformed."""
+    """Copy the server's ``answer`` into litellm's ``response``; return the response.
+
+    Raise ``SendError`` if the answer is malformed.
+    """
     counts = _counts(answer.get("usage")) if isinstance(answer, dict) else None
     if counts:
         with suppress(TypeError, ValueError):  # impossible counts are unknown, as if the reply had no usage

@@ -69,10 +69,10 @@ def proved(graded: Graded) -> set[tuple[str, str, str]]:
 
 
 def marker_form(kind: Kind) -> str | None:
-    """Return the form of the test markers that prove answers to a kind of question.
+    """Return the form of the test markers that prove the coordinate system of the answers to a kind of question.
 
-    Return None for a kind without proof: a kind that does not ask for a place, or a kind that asks for the markers
-    themselves.
+    The form is ``point`` or ``box``. Return None if no proof is needed, because the kind does not ask for a place or
+    asks for the test markers themselves.
     """
     if not kind.form.is_place or kind.name in markers.KINDS:
         return None

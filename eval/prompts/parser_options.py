@@ -339,8 +339,9 @@ def _letter_forms(color: str, letter: str) -> set[str]:
 class Reading(NamedTuple):
     """Rules for reading the replies to one answer form.
 
-    ``names`` returns the names of the options. ``several`` is True if a reply may name several options, or "none" (the
-    last option). ``of_cells`` is True if the options are grid cells, named by a letter and a number.
+    - ``names``: a function that returns the names of the options.
+    - ``several``: True if a reply may name several options. The last option then is "none".
+    - ``of_cells``: True if the options are grid cells, named by a letter and a number.
     """
 
     names: Callable[[_Told], _Names]

@@ -68,9 +68,9 @@ def of_sums(mean: Floats | float, mean_square: Floats | float, cov2: Floats | fl
 
 
 def jackknife_covariance(without: Floats) -> Floats:
-    """Return the covariance ``(…, J, J)`` of J readers over P patients.
+    """Return the covariance ``(…, J, J)`` of the values of J readers, estimated by leaving out one patient at a time.
 
-    ``without`` ``(…, J, P)`` has each reader's value without each of the patients.
+    ``without[…, j, p]`` is the value of reader j, computed without patient p.
     """
     patients = without.shape[-1]
     # Leaving out a patient whom a reader did not read changes nothing, so the patient adds nothing.

@@ -1,8 +1,9 @@
 """Accuracy as expert reviewers judge it, estimated from a reviewed sample by prediction-powered inference.
 
-The key grades the answers to all items; the reviewers' answers grade those to the reviewed items. The estimate combines
-both (Angelopoulos et al. 2023, "Prediction-powered inference" and "PPI++"); docs/readers.md has the formula. A level is
-the mean of its kinds. Variances are over patients.
+A model's answers to all items are graded by the key. Its answers to the reviewed items are also graded by the
+reviewers' answers. The estimate combines both grades (Angelopoulos et al. 2023, "Prediction-powered inference" and
+"PPI++"); docs/readers.md has the formula. The accuracy on a level is the mean over its kinds of question. Variances are
+over patients.
 """
 
 from __future__ import annotations

@@ -49,9 +49,10 @@ def export_records(
     run: Run, benchmark: Benchmark, out: Path, publisher: Publisher, with_key: bool = False,
     advance: Callable[[], None] = lambda: None,
 ) -> list[Path]:  # fmt: skip
-    """Write the records of each model of a run into the new folder ``out``; return the aggregate files.
+    """Write the records of each model of a run into the new folder ``out``; return the path of each aggregate file.
 
-    With ``with_key``, they contain the right answers. Raise ``InputError`` for a run without a finished turn.
+    If ``with_key`` is True, the records contain the right answers. Raise ``InputError`` for a run without a finished
+    turn.
     """
     graded = grade.grade_runs(benchmark, [run], allow_partial=True)
     tables = all_tables(graded)

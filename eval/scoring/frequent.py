@@ -21,10 +21,10 @@ NONE: Meaning = ("none",)
 def frequent_accuracy(
     items: Iterable[Item], answers: Mapping[str, Answer], clusters: Mapping[str, str]
 ) -> dict[str, float]:
-    """Return the guesser's score on each item (0 to 1), keyed by item id.
+    """Score a guesser on each item; return the scores (0 to 1), keyed by item id.
 
     The guesser gives the answer that is most often right for other patients, among items of the same kind and finding.
-    Of several most frequent answers, one is picked at random, so a score can lie between 0 and 1.
+    If several answers are equally often right, the score is the mean of their scores.
 
     - ``answers``: the keys, by item id.
     - ``clusters``: each case's patient, by case id.

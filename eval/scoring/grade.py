@@ -85,10 +85,11 @@ class Graded:
     - ``grades``: the table of grades (:data:`COLUMNS`).
     - ``domains``: ``general``, ``medical`` or ``baseline``, by model; models of unknown domain are missing.
     - ``allow_partial``: True if a model with unfinished items gets scores, from its finished items.
-    - ``changed``: the turns that the current parser reads differently (``rereading.COLUMNS``), or None.
-    - ``on``: the run that limits the grades to its cases; None for all cases.
+    - ``changed``: the turns that the current parser reads differently from the run (``rereading.COLUMNS``), or None.
+    - ``on``: the run whose cases alone are graded; None for all cases.
     - ``reviewed``: the sample of reviewed items (``chexqa.eval.readers.reviewed.COLUMNS``), or None.
-    - ``second``: answers by a second reader's masks (``chexqa.eval.readers.second_reader.COLUMNS``), or None.
+    - ``second``: the key compared with a second reader's masks (``chexqa.eval.readers.second_reader.COLUMNS``), or
+      None.
     - ``fresh``: each model's drop on a fresh seed (``chexqa.eval.tables.fresh_seeds.MODEL_DROPS``), or None.
     - ``margin``: two models are called alike if their scores differ by less than this fraction.
     - ``plan``: the plan that was written before the study, or None.

@@ -1,7 +1,7 @@
 """Scores with 95 % intervals over patients: shares, other means, weighted sums and differences.
 
 - Share, or sum of shares with positive weights: Wilson's interval.
-- Difference, or mean of values without bounds: a t interval.
+- Difference, or mean of values that can lie outside 0 to 1: a t interval.
 
 A score that cannot be computed is NaN (null in tables). A score from fewer than :data:`LEAST_CLUSTERS` clusters
 (patients) has no interval. ``docs/intervals.md`` explains the intervals.
@@ -96,7 +96,7 @@ class Makeup:
     alike_squares: Floats
 
     def sum(self, weights: sparse.csr_matrix, variance: Floats) -> Makeup:
-        """Return the numbers for C weighted sums of the scores, from ``weights (C, M)`` and ``variance (C,)``."""
+        """Return the numbers for C sums of scores weighted by ``weights (C, M)``; the sums have ``variance (C,)``."""
         down = (abs(weights) - weights) / 2
         least = np.where(_by_row(weights, weights.data < 0) > 0, np.nan, _weighted(weights, self.least, 2))
         return Makeup(
@@ -289,7 +289,7 @@ def _shares(
 
 
 def mean(part: Sums, whole: Sums) -> Estimates:
-    """Return the means ``part / whole`` of values without bounds, with t intervals."""
+    """Return the means ``part / whole`` with t intervals, for values that can lie outside 0 to 1."""
     value = _ratio(part.total, whole.total)
     members = whole.by_cluster.astype(bool).astype(np.float64)
     return _without_bounds(value, _linearized(part, whole, value), members, sparse.csr_matrix(members.shape))

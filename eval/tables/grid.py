@@ -63,20 +63,23 @@ def _with_macro(keys: pl.DataFrame, numbers: Estimates) -> tuple[pl.DataFrame, E
 
 
 def grid(study: ScoredSample) -> pl.DataFrame:
-    """Return the hit rates of each finding and their unweighted mean.
+    """Return a model's hit rates on each finding, and their unweighted mean over findings.
 
-    - ``model, protocol, finding, items, patients, chance, unfinished``
-    - ``hit_rate``: the hit rate over all items.
-    - ``hit_rate_attainable``: the hit rate over the items with at least one hit cell.
-    - ``attainable``, ``ceiling``: the number and the share of these items.
-    - ``coverage``: the share of the chosen cell that the lesion covers, divided by this share of the best cell.
+    Columns besides ``model, protocol, finding, items, patients, chance, unfinished``:
+
+    - ``hit_rate``: the share of hits among all items.
+    - ``hit_rate_attainable``: the share of hits among the items with at least one hit cell.
+    - ``attainable``: the number of items with at least one hit cell.
+    - ``ceiling``: the share of items with at least one hit cell.
+    - ``coverage``: the share of the chosen cell that the lesion covers, divided by the same share of the best cell.
     - ``most_frequent``: the hit rate of the cell that is right most often in other patients.
     - ``partial_hit``: misses in a cell that the lesion covers too little.
-    - ``position_error``, ``anatomy_error``: misses in a cell in plausible anatomy, and elsewhere.
+    - ``position_error``: misses in a cell that the lesion does not touch, in anatomy plausible for the finding.
+    - ``anatomy_error``: misses in a cell outside the anatomy plausible for the finding.
     - ``position_unknown``: misses that cannot be classified.
     - ``no_answer``: items without a readable answer.
 
-    The last five are shares of all items.
+    The columns from ``partial_hit`` to ``no_answer`` are shares of all items.
     """
     rows, weight = rows_of(study), pl.col(WEIGHT)
     keys, numbers = estimates(study)

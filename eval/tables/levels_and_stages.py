@@ -279,8 +279,8 @@ def stages(study: ScoredSample) -> pl.DataFrame:
 def case_depths(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the ``depth`` of each conversation: the number of stages passed in a row, from the first.
 
-    A conversation that passes all its stages has the full depth of its path. That includes cardiomegaly, which has no
-    stage 4.
+    A conversation that passes all its stages has the full depth of its path. This also holds for
+    cardiomegaly, where stage 4 is not asked.
     """
     most = pl.col("path").replace_strict({path: len(numbers) for path, numbers in PATH_STAGES.items()})
     case = [*WHO, *ROUND, "case_id", "cluster", "finding", "path"]
@@ -328,11 +328,13 @@ def _answered_constantly(rows: pl.DataFrame, name: str) -> pl.DataFrame:
 
 
 def decisions(study: ScoredSample) -> pl.DataFrame:
-    """Return the scores of detection and contour evaluation as yes/no decisions, over the cases of all paths.
+    """Score the answers to detection and contour evaluation as yes/no decisions, over the cases of all paths.
 
     Columns: ``model, protocol, kind, positives, negatives, sensitivity, specificity, balanced_accuracy, yes_rate,
-    accuracy, always_yes, always_no`` (the accuracies of constant answers), ``unfinished``. A case is positive if it has
-    a lesion, or if its outline needs a major revision. A reply that is neither yes nor no counts as wrong.
+    accuracy, always_yes, always_no`` (the accuracies of constant answers), ``unfinished``.
+
+    For detection, a case is positive if it has a lesion; for contour evaluation, if its outline needs a major revision.
+    A reply that is neither yes nor no counts as wrong.
     """
     negative = pl.col("path") == pl.col("kind").replace_strict(DECISIONS, default=None)
     rows = study.rows.filter(pl.col("kind").is_in(list(DECISIONS)) & pl.col("path").is_not_null()).with_columns(

@@ -4,7 +4,7 @@ Holm's method corrects the tests of a family together:
 
 - The main family is fixed in advance: every pair of models, and the medical with the general models, on each level and
   on the mean of levels, under the main protocol (``end_to_end`` if it was run, otherwise the first protocol).
-- Pairs with a reader of a study form a second family.
+- A second family has the same scores and protocol, and all pairs with a person (a reader in a reader study).
 - All other differences are exploratory, among them all differences from a baseline.
 
 Models with partial scores, and models of a run that a stopping rule ended, are not compared.
@@ -230,9 +230,8 @@ def compare_models(study: ScoredSample) -> Comparison:
 def tests(matrix: ScoreMatrix, domains: Mapping[str, str], margin: float) -> pl.DataFrame:
     """Test every pair of models, and medical against general models, on every score; return uncorrected p-values.
 
-    An end of an interval may contradict p (:func:`~chexqa.eval.scoring.significance.intervals_agreeing_with_p`).
-
-    ``margin`` is a fraction: models are called alike if their scores differ by less.
+    Intervals and p-values are computed separately: an interval may contain 0 although p is below 0.05, or exclude 0
+    although p is larger. Models are called alike if their scores differ by less than the fraction ``margin``.
     """
     count = len(matrix.models)
     rows: list[tuple[Any, ...]] = []

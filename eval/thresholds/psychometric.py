@@ -45,7 +45,7 @@ class Task(NamedTuple):
 
     @property
     def has_error(self) -> Bools:
-        """Return True for each observation of an error, ``(N,)``."""
+        """Return a bool array ``(N,)``: True for each observation in which the outline has an error."""
         return np.asarray(np.isfinite(self.log_depth))
 
 

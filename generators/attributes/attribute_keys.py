@@ -78,9 +78,10 @@ class Measures:
 
 @dataclass(frozen=True)
 class Part:
-    """A 4-connected component of a lesion.
+    """A 4-connected component of a lesion, with its number of ``pixels``.
 
-    ``mask`` ``(h, w)`` shows the window ``around`` of the picture.
+    - ``around``: the smallest window of the picture that contains the component.
+    - ``mask``: the component within this window, bool ``(h, w)``.
     """
 
     around: Window
@@ -137,9 +138,10 @@ def touched_sides(part: Part, lungs: Lungs) -> tuple[str, ...]:
 
 
 def grow(lungs: Lungs, parts: Iterable[tuple[Part, tuple[str, ...]]]) -> Lungs:
-    """Return the lungs with the lesion parts that touch them; ``lungs`` itself if they already contain these parts.
+    """Return new masks of the lungs, each enlarged by the lesion parts that touch it.
 
-    ``parts`` pairs each part with the sides that it touches.
+    ``parts`` pairs each part with the sides (``right``, ``left``) of the lungs that it touches. If the lungs already
+    contain all parts, the object ``lungs`` itself is returned.
     """
     grown: dict[str, Mask] = {}
     for part, sides in parts:

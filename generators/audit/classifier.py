@@ -54,7 +54,11 @@ def installed() -> bool:
 
 
 def score_all(features: Features) -> list[Result]:
-    """Train classifiers on the features, and return the score on each kind with random outlines, points or pictures."""
+    """Return how often a random forest finds the right answer from the features, for each kind of question on outlines.
+
+    The kinds are ``contour_evaluation``, the kinds on points and ``revision_result``; a kind without items is left out.
+    If a kind cannot be tested, its result gives the reason.
+    """
     results = []
     for kind in ("contour_evaluation", *POINT_KINDS, "revision_result"):
         if not features.rows[kind]:

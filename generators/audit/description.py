@@ -19,7 +19,10 @@ from chexqa.files.jsonio import Record
 
 
 def describe(bench: Benchmark) -> Record:
-    """Return all measurements of a benchmark with its key; raise ``InputError`` if the key is withheld."""
+    """Return the audit's figures on the contents of a benchmark, such as balance, duplicates and flags.
+
+    Raise ``InputError`` if the benchmark's key is withheld.
+    """
     answers, cases = bench.key("the audit")
     return {
         "balance": _balance(bench.items, answers),

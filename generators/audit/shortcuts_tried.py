@@ -155,12 +155,12 @@ class ItemFeatures:
 
 @dataclass(frozen=True)
 class Features:
-    """Features of all items; ``rows``, ``choices`` and ``beside`` are keyed by kind of question.
+    """Features of a benchmark's items and options; the dictionaries are keyed by kind of question.
 
-    - ``rows``: each item as a whole, in file order.
-    - ``choices``: the candidates of each item: its options except "none".
-    - ``beside``: two entries for each item on points: the points outside the outline, and inside.
-    - ``edits``: all points of each case; right are the points that mark an edit.
+    - ``rows``: the features of each item as a whole, in file order.
+    - ``choices``: the options of each item, except "none".
+    - ``beside``: two entries for each item on points: the points outside the outline, then the points inside.
+    - ``edits``: the points of each case; the points that mark an edit count as right.
     """
 
     rows: dict[str, list[ItemFeatures]]

@@ -232,7 +232,10 @@ def grown(slices: Window, margin: int, shape: tuple[int, ...]) -> Window:
 
 
 def embedded(area: Mask, slices: Window, around: Window) -> Mask:
-    """Return the area of one crop as an array of a larger crop that contains it."""
+    """Return the mask of a crop as a mask of a larger crop, False outside the smaller one.
+
+    ``slices`` and ``around`` are the windows of the smaller and of the larger crop in the picture.
+    """
     mask = np.zeros((around[0].stop - around[0].start, around[1].stop - around[1].start), bool)
     row, column = slices[0].start - around[0].start, slices[1].start - around[1].start
     mask[row : row + area.shape[0], column : column + area.shape[1]] = area

@@ -15,13 +15,13 @@ def rake(
     shares: Sequence[npt.NDArray[np.float64]],
     tilt: npt.NDArray[np.float64] | None = None,
 ) -> npt.NDArray[np.float64]:
-    """Return weights ``(N,)`` for random draws of rows, so that each category is drawn with its wanted share.
+    """Return weights ``(N,)`` for drawing rows at random, so that each category is drawn with its wanted share.
 
-    - ``levels``: each row's categories (numbers from 0) in K columns, ``(N, K)``. It is ``(N, M, K)`` if a row stands
+    - ``levels``: the categories of each row in K columns, as numbers from 0, ``(N, K)``; ``(N, M, K)`` if a row stands
       for M members that are drawn equally often.
-    - ``shares``: for each column the wanted share of every category. If not all can be met, the last columns are met
-      best.
-    - ``tilt``: further numbers ``(N, L)`` of each row; each gets a weighted mean near 0.
+    - ``shares``: the wanted share of each category, for each of the K columns. If not all shares can be reached, the
+      last columns come closest.
+    - ``tilt``: L further columns of numbers, ``(N, L)``; the weighted mean of each of these columns comes near 0.
     """
     members = levels[:, None] if levels.ndim == 2 else levels
     # For every column, the share of a row's members at each level, ``(N, levels)``.

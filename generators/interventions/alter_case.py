@@ -109,8 +109,12 @@ class Alteration:
                 self.keys.append(key.to_record())
 
     def surroundings(self, place: Mask | None = None) -> Surroundings:
-        """Return the masks that every fill of the case uses; ``place`` is the clean place, or None."""
-        # All fills of a case copy from the same tissue: neither in a finding nor in the clean place.
+        """Return the masks that all fills of the case share.
+
+        ``place`` is the lung without a finding that the irrelevant picture fills, or None. The masks are made at the
+        first call, and later calls ignore ``place``.
+        """
+        # All fills of a case copy from the same tissue: neither in a finding nor in ``place``.
         if self._near is None:
             case = self.case
             taken = case.taken if place is None else case.taken | place

@@ -38,9 +38,11 @@ _NEIGHBOURS = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]], np.float32) / 4
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Masks ``(H, W)`` of a radiograph: ``lungs``, and the pixels without a finding (``clean``).
+    """Parts of a radiograph that fills are computed from.
 
-    ``textures`` finds texture to copy; None: each fill makes a finder of its own.
+    - ``lungs``: the mask ``(H, W)`` of the lungs.
+    - ``clean``: the mask ``(H, W)`` of the pixels without a finding.
+    - ``textures``: the object that finds texture to copy; if it is None, each fill makes one of its own.
     """
 
     lungs: Mask

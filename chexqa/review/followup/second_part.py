@@ -43,7 +43,7 @@ class Opened(NamedTuple):
 
 
 def second_parts(batch: Batch) -> dict[str, tuple[Dealt, Dealt]]:
-    """Return two sheets of each reviewer who has both, the blind one and the one with proposals, keyed by reviewer."""
+    """Return the blind sheet and the sheet with proposals of each reviewer who has both, keyed by reviewer."""
     sheets = batch.sheets
     return {
         reviewer: (sheets["blind", reviewer], sheets["items", reviewer])

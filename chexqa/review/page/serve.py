@@ -98,9 +98,10 @@ class Review:
         return []
 
     def open_parts(self, reviewer: str) -> list[Part]:
-        """Return the parts that a reviewer can see now: all up to and including the first open blind part.
+        """Return the parts that a reviewer can see now.
 
-        Repeated items of a study can be seen only after the waiting time.
+        These are all parts up to the first blind part that the reviewer has not closed, this part included. Before the
+        waiting time of a study is over, parts with repeated items and all parts after them are left out.
         """
         shown: list[Part] = []
         until = self.waits_until(reviewer)

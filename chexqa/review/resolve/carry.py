@@ -99,9 +99,10 @@ class _NewItems:
         return found
 
     def fresh(self, old: Benchmark, judged_rows: Set[str]) -> tuple[Item, ...]:
-        """Return the new items of judged cases: those with an item in ``old`` whose row is in ``judged_rows``.
+        """Return the new items of judged cases, without test markers.
 
-        An item is new if ``old`` does not have this question with these pictures and options.
+        - A case is judged if the row of one of its items in ``old`` is in ``judged_rows``.
+        - An item is new if ``old`` does not have this question with these pictures and options.
         """
         reviewed = {item.case_id for item in old.items if item_row_id(item.item_id) in judged_rows}
         asked = {question_seen(item) for item in old.items if item.case_id in reviewed}

@@ -32,7 +32,11 @@ Formula = Callable[[Floats], Floats]
 
 @dataclass(frozen=True)
 class Estimate:
-    """Coefficient and its 95 % interval; ``None`` if the value or the interval is undefined."""
+    """Coefficient and its 95 % interval.
+
+    - ``value``: the coefficient; ``None`` if it is undefined.
+    - ``low``, ``high``: the ends of the interval; both ``None`` if the interval is undefined.
+    """
 
     value: float | None
     low: float | None = None

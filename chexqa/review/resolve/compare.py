@@ -1,9 +1,11 @@
 """Agreement of reviewers on verdicts (given with the proposal in sight) and on answers (given without it).
 
-- A unit of verdicts is a row.
-- A unit of answers is a question or, if several options can be right, one option.
-- An answer to a grid question counts as a hit or a miss.
-- Answers of different kinds of question are never pooled.
+Agreement is computed over units:
+
+- For verdicts, each row of a sheet is a unit.
+- For answers, each question is a unit. If several options can be right, each option is a unit.
+
+An answer to a grid question counts as a hit or a miss. Answers to different kinds of question are never pooled.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ class SheetPlace(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """A question or row that reviewers rated.
+    """A row, question or option that reviewers rated.
 
     - ``categories``: the number of possible ratings.
     - ``codes``: each reviewer's rating as a number from 0.

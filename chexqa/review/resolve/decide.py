@@ -92,9 +92,9 @@ def votes_on(item: Item, key: Answer, verdicts: Iterable[Verdict]) -> tuple[Vote
 
 
 def against_key(item: Item, key: Answer, answers: Iterable[tuple[int, ...]]) -> bool:
-    """Return True if at least two of the answers differ from the key.
+    """Return True if at least two of the answers are wrong by the key.
 
-    If several options can be right, two answers must be wrong on one option.
+    If several options can be right, at least two answers must be wrong about the same option.
     """
     if item.form.takes_several:
         wrong = Counter(number for answer in answers for number in {*answer} ^ {*key.answer})

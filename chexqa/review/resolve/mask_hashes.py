@@ -61,7 +61,7 @@ def seen_in_key(key: CaseKey) -> str | None:
 
 
 def check_same(verdicts: list[Verdict], source: Benchmark | ManifestMasks) -> None:
-    """Raise ``InputError`` if a verdict was given on another benchmark or manifest with a different mask."""
+    """Raise ``InputError`` if a verdict was given on another mask than the mask of its case in ``source``."""
     for verdict in verdicts:
         if isinstance(source, ManifestMasks):
             case_id = source.by_row.get(verdict.row)

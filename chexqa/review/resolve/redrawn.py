@@ -65,7 +65,10 @@ def at_source(contour: Record, case: Case) -> Record:
 
 
 def is_own(record: Mapping[str, Any], verdict: Verdict) -> bool:
-    """Return True if a verdict is by the person who redrew the mask; it does not count."""
+    """Return True if a verdict is by the person who redrew the mask; such a verdict does not count.
+
+    ``record`` is the manifest's line of the case.
+    """
     redrawn = record.get("redrawn")
     return redrawn is not None and redrawn["by"].casefold() == verdict.reviewer.casefold()
 

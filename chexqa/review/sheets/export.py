@@ -1,9 +1,9 @@
 """Export of a review: the batch file and, for every reviewer, a folder with sheets, viewers and pictures.
 
 - ``OUT/review.json``: the batch file.
-- ``OUT/NAME``: a reviewer's sheet, an HTML viewer of this name, and ``pictures``.
-- ``OUT/NAME-1-blind-part-1``, …: blind sheets, a folder for each round of questions.
-- ``OUT/NAME-2``: the sheet with proposals, written after the blind sheets have come back
+- ``OUT/NAME``: the folder of the reviewer NAME, with a sheet, an HTML viewer and the folder ``pictures``.
+- ``OUT/NAME-1-blind-part-1``, …: the folders of blind sheets, one for each round of questions.
+- ``OUT/NAME-2``: the folder of the sheet with proposals, written after the blind sheets have come back
   (:mod:`chexqa.review.followup.second_part`).
 """
 

@@ -72,9 +72,10 @@ def item_panel(bench: Benchmark, item: Item) -> Panel | None:
 
 
 def place_strokes(bench: Benchmark, item: Item, answers: GivenAnswers, with_key: bool) -> list[Stroke]:
-    """Return the lines to draw on an item's radiograph: the answered places and, with ``with_key``, the key's place.
+    """Return the lines that show the answered places on an item's radiograph.
 
-    On a proposal that is wrong on purpose, the key's place would give this away.
+    If ``with_key`` is True, the key's place is shown, too. For a proposal that is wrong on purpose, leave ``with_key``
+    False, because the key's place would show that the proposal is wrong.
     """
     _, keys = bench.key("a panel of places")
     case = keys[item.case_id]

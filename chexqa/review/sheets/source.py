@@ -45,7 +45,7 @@ def questions(
 
 
 def answers_in(bench: benchmark.Benchmark, runs: Sequence[Path]) -> dict[str, list[tuple[Answerer, Turn]]]:
-    """Return the answers in runs to the items that ask for a place, keyed by item id.
+    """Return the answers that ``runs`` gave to items asking for a place, keyed by item id.
 
     Raises ``InputError`` for a run of another benchmark, and if no item of the benchmark asks for a place.
     """
@@ -78,7 +78,11 @@ def bench_source(bench: benchmark.Benchmark) -> Source:
 
 
 def mask_source(path: Path, image_root: Path | None, manifest: Path | None = None) -> tuple[Source, list[Subject]]:
-    """Return the entry in ``review.json`` and the masks of the manifest or benchmark at ``path``."""
+    """Read the manifest or benchmark at ``path``; return its entry for ``review.json``, and its masks.
+
+    - ``image_root``: the folder that the manifest's paths are relative to.
+    - ``manifest``: the manifest that the benchmark was made from, if given.
+    """
     if (path / benchmark.ABOUT).is_file():
         bench = benchmark.load(path)
         source, subjects = bench_source(bench), from_benchmark(bench, _sources(bench, manifest, image_root))

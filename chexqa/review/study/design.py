@@ -126,7 +126,7 @@ def _rows(file: Path) -> Iterable[tuple[str, str]]:
 def without_seen(works: Sequence[Work], readers: Sequence[str], wish: StudyWish) -> list[Work]:
     """Return the cases whose key no reader of the study saw in an earlier review.
 
-    Raise ``InputError`` if a reader saw a case's key, unless ``wish.leave_out`` is True.
+    Cases whose key a reader saw are left out if ``wish.leave_out`` is True; if it is False, they raise ``InputError``.
     """
     seen = keys_seen(wish.earlier)
     known = {work.case_id for work in works}

@@ -89,13 +89,14 @@ def _majority_turns(bench: Benchmark, said: Mapping[str, Mapping[str, Verdict]])
 
 
 def majority(item: Item, answers: Sequence[tuple[int, ...] | None]) -> tuple[int, ...] | None:
-    """Return the answer of the majority of readers, as numbers of options; ``None`` if it is undecided.
+    """Return the readers' majority answer, as option numbers; ``None`` if there is no majority.
 
     ``answers`` has an entry for each reader; a reader who cannot tell (``None``) does not count.
 
-    - One right option: the most frequent answer; undecided if two answers are equally frequent.
-    - Several right options: every option that more than half of the readers chose, or the last one ("none of these");
-      undecided if exactly half of the readers chose an option.
+    - Exactly one right option: the most frequent answer is returned; ``None`` if two answers tie for first place.
+    - Several right options: the options that more than half of the readers chose are returned. If no option reaches
+      that, the last one ("none of these") is returned. If exactly half chose an option before the last, ``None`` is
+      returned.
     """
     given = [answer for answer in answers if answer is not None]
     if not given:

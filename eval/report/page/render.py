@@ -68,9 +68,9 @@ def asked(data: Mapping[str, Any], frames: Frames, several: bool) -> str:
 
 
 def not_asked(graded: Graded) -> str | None:
-    """Return a line that lists what no run has asked (such as repeated questions), with the command's option for each.
+    """Return a line that lists what no run has asked, such as repeated questions; None if nothing is missing.
 
-    Return None if nothing is missing.
+    After each entry, the line names the command-line option that asks it.
     """
     runs = [run.about for run in graded.runs]
     missing = [

@@ -51,9 +51,10 @@ class ItemBuilder:
         return Picture("radiograph", self.store(png.encode(image), encode_thumb(image)))
 
     def drawn(self, role: str, image: drawing.Image, *draws: Callable[[drawing.Image], drawing.Image]) -> list[Picture]:
-        """Store one picture for each function in ``draws``, which draws on a copy of the radiograph ``image``.
+        """Store pictures of the radiograph ``image``, one with the drawing of each function in ``draws``; return them.
 
-        With ``controls``, the same drawings on plain grey are stored, too.
+        If the builder's ``controls`` is True, each drawing is also stored on plain grey; if its ``layers`` is True,
+        also as a mask.
         """
         overlays = [draw(image) for draw in draws]
         # Files of one length, so that the size of a file gives no answer away.
