@@ -1,4 +1,4 @@
-"""Correlations between two columns of right and wrong answers, with 95 % intervals over patients.
+"""Correlations between two columns of right and wrong answers, and ratios of scores, with 95 % intervals over patients.
 
 A correlation has no interval if there are fewer than :data:`LEAST_CORRELATED` patients, or if right or wrong answers
 are too rare (:data:`LEAST_RARE`). ``docs/intervals.md`` explains the intervals.
@@ -6,17 +6,21 @@ are too rare (:data:`LEAST_RARE`). ``docs/intervals.md`` explains the intervals.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+from scipy import sparse, special
 
+from chexqa.eval.scoring.intervals import Estimates
 from chexqa.stats import TAIL
 
 # Fewest clusters, and least N p q, of a correlation with an interval. N is the number of rows; p and q are the shares
 # of the rarer answer, right or wrong, in the two columns. N p q is 10 for 1,000 rows with 10 % wrong in each column.
 LEAST_CORRELATED, LEAST_RARE = 60, 10
+# Search for the ends of a ratio's interval: first step, number of doublings, number of halvings.
+_FIRST_STEP, _DOUBLINGS, _HALVINGS = 0.05, 16, 40
 Floats = npt.NDArray[np.floating]
 Ints = npt.NDArray[np.integer]
 
@@ -83,3 +87,39 @@ def residuals(values: Floats, groups: Ints, covariate: Floats | None = None) -> 
     slope = float(line @ own) / float(line @ line) if float(line @ line) > 1e-12 else 0.0
     adjusted: Floats = own - slope * line
     return adjusted
+
+
+def ratios(scores: Estimates, pairs: Sequence[tuple[int, int]]) -> dict[str, Floats]:
+    """Return ratios of two scores and the ends of their 95 % intervals, as ``value``, ``low`` and ``high`` ``(N,)``.
+
+    ``pairs`` has the indices of the numerator and of the denominator. A ratio is NaN if its denominator is not above 0,
+    and has no interval if the denominator's interval is not above 0.
+    """
+    # Fieller's interval: all r for which the interval of (numerator - r * denominator) contains 0.
+    count, places = len(pairs), np.array(pairs, np.intp).reshape(-1, 2)
+    above, below = scores.value[places].T
+    value = np.divide(above, below, out=np.full(count, np.nan), where=below > 0)
+    known = scores.interval()[0][places[:, 1]] > 0
+    start = np.where(known, value, 0)
+
+    def contains(ratio: Floats) -> npt.NDArray[np.bool_]:
+        weights = np.column_stack([np.ones(count), -ratio]).ravel()
+        table = sparse.csr_matrix(
+            (weights, (np.repeat(np.arange(count), 2), places.ravel())), (count, len(scores.value))
+        )
+        low, high = scores.combine(table).interval()
+        return np.asarray((low <= 0) & (high >= 0))
+
+    def end(direction: int) -> Floats:
+        inside, step = start, np.full(count, direction * _FIRST_STEP)
+        for _ in range(_DOUBLINGS):
+            held = contains(start + step)
+            inside, step = np.where(held, start + step, inside), np.where(held, 2 * step, step)
+        outside = np.where(contains(start + step), np.nan, start + step)
+        for _ in range(_HALVINGS):
+            middle = (inside + outside) / 2
+            held = contains(middle)
+            inside, outside = np.where(held, middle, inside), np.where(held, outside, middle)
+        return np.where(known, (inside + outside) / 2, np.nan)
+
+    return {"value": value, "low": end(-1), "high": end(1)}

@@ -234,8 +234,7 @@ COLUMNS: dict[str, str] = {
     "factor": "weight of the accuracy by the key in the estimate, from 0 (only the reviewed items count) to 1",
     "medical": "number of medical models",
     "general": "number of general models",
-    "basis": "origin of the standard error: observed pairs of models, or, without such a pair, what chexqa "
-    "power assumes",
+    "basis": "origin of the standard error: observed pairs of models; without such a pair, what chexqa power assumes",
     "standard_error": "standard error of a difference between two models: half the width of its interval over the t "
     "quantile, median over pairs",
     "detectable": "smallest difference that one test at 5 % detects with 80 % power: 2.80 standard errors",
@@ -248,7 +247,7 @@ COLUMNS: dict[str, str] = {
     "without": "what was not sent: no picture was sent (blind), or the radiograph was left out (overlay only)",
     "with_image": "score with the radiograph",
     "without_image": "score without the radiograph",
-    "retained": "score without the radiograph divided by the score with it",
+    "retained": "score without the radiograph divided by the score with it; its interval needs a score with it above 0",
     "rotation": "order of options; 0 is the order in the benchmark",
     "spread": "largest score over the orders of options minus the smallest",
     "position": "position of the option as displayed, from 1",

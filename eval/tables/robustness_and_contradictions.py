@@ -17,6 +17,7 @@ import polars as pl
 from chexqa import question_banks
 from chexqa.contract.items import Item
 from chexqa.contract.kinds import GRID_CELL, LEVELS
+from chexqa.eval.scoring.associations import ratios
 from chexqa.eval.scoring.grade import WITHOUT
 from chexqa.eval.scoring.intervals import Estimates, Groups, corrected, proportion
 from chexqa.eval.scoring.outcomes import ANSWERED
@@ -88,7 +89,8 @@ def without_radiograph(study: ScoredSample) -> pl.DataFrame:
     - ``without``: what was shown instead of the radiograph: nothing (``blind``), or only what is drawn on it (``overlay
       only``).
     - ``difference``: ``with_image - without_image``.
-    - ``retained``: ``without_image / with_image``; null if ``with_image`` is not above chance.
+    - ``retained``: ``without_image / with_image``; null if ``with_image`` is not above chance. It has an interval if
+      that of ``with_image`` is above chance.
 
     Runs that asked different items are not compared.
     """
@@ -108,8 +110,10 @@ def without_radiograph(study: ScoredSample) -> pl.DataFrame:
     first, second = ([pair[side] for pair in pairs] for side in (0, 1))
     numbers = {"with_image": scores.take(first), "without_image": scores.take(second),
                "difference": scores.combine(contrasts(keys.height, pairs))}  # fmt: skip
+    kept = ratios(scores, [(unseen, seen) for seen, unseen in pairs])
     table = beside(frame, numbers).with_columns(
-        pl.when(pl.col("with_image") > 0).then(pl.col("without_image") / pl.col("with_image")).alias("retained")
+        pl.Series("retained" if end == "value" else f"retained_{end}", column, pl.Float64).fill_nan(None)
+        for end, column in kept.items()
     )
     return ordered(study, _hide_both(study, table), without=list(WITHOUT.values()), score=_SCORES)
 
@@ -120,12 +124,13 @@ def _hide_both(study: ScoredSample, table: pl.DataFrame) -> pl.DataFrame:
         "model", pl.col("protocol").alias("_other"), pl.col("known").alias("_known"),
         pl.col("unfinished").alias("_unfinished"),
     )  # fmt: skip
-    spread = [f"{name}{end}" for name in ("with_image", "without_image", "difference") for end in ("", "_low", "_high")]
-    hidden = mask_incomplete(study, table, ["with_image", "without_image", "difference", "retained"])
+    numbers = ["with_image", "without_image", "difference", "retained"]
+    spread = [f"{name}{end}" for name in numbers for end in ("", "_low", "_high")]
+    hidden = mask_incomplete(study, table, numbers)
     named = hidden.with_columns(pl.format("{} ({})", "protocol", "without").alias("_other"))
     joined = named.join(other, on=["model", "_other"], how="left", maintain_order="left")
     return joined.with_columns(
-        *(pl.when("_known").then(pl.col(name)).alias(name) for name in [*spread, "retained"]),
+        *(pl.when("_known").then(pl.col(name)).alias(name) for name in spread),
         pl.col("unfinished") + pl.col("_unfinished"),
     ).drop("_other", "_known", "_unfinished")
 

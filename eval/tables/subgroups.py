@@ -142,11 +142,11 @@ def _dimension(study: ScoredSample, rows: pl.DataFrame, name: str) -> pl.DataFra
         pl.col("cluster").n_unique().alias("patients"), pl.col("item_id").n_unique().alias("items")
     )
     if name == "finding":
-        gaps = groups.with_columns(pl.lit(None, pl.Float64).alias(column) for column in ("gap", "gap_low", "gap_high"))
+        apart = groups.with_columns(pl.lit(None, pl.Float64).alias(column) for column in ("gap", "gap_low", "gap_high"))
     else:
-        gaps = beside(groups, {"gap": _gaps(cells.keys, right, whole, groups)})
+        apart = beside(groups, {"gap": gaps(cells.keys, right, whole, groups)})
     keyed = [*WHO, "group", "score"]
-    table = beside(groups, {"value": values}).join(gaps, on=keyed, how="left", maintain_order="left")
+    table = beside(groups, {"value": values}).join(apart, on=keyed, how="left", maintain_order="left")
     joined = table.join(facts, on=keyed, how="left", maintain_order="left")
     return joined.with_columns(pl.lit(name).alias("dimension")).select(list(SCHEMA))
 
@@ -172,7 +172,7 @@ def _pool(sums: Sums, pooling: sparse.csr_matrix) -> Sums:
     return Sums(pooling @ sums.total, pooling @ sums.by_cluster)
 
 
-def _gaps(keys: pl.DataFrame, right: Sums, whole: Sums, groups: pl.DataFrame) -> Estimates:
+def gaps(keys: pl.DataFrame, right: Sums, whole: Sums, groups: pl.DataFrame) -> Estimates:
     """Return each group's accuracy minus the accuracy of the other groups, within strata of finding and kind.
 
     Strata are weighted by n1 n2 / (n1 + n2), as by Mantel and Haenszel; n1 and n2 are the numbers of items of the group
@@ -220,5 +220,5 @@ def _weighted_gaps(right: Floats, whole: Floats, every_right: Floats, every: Flo
     """
     others = every - whole
     weights = np.divide(whole * others, every, out=np.zeros_like(every), where=every > 1e-9)
-    gaps = right * others - (every_right - right) * whole
-    return np.divide(gaps, every, out=np.zeros_like(every), where=every > 1e-9), weights
+    terms = right * others - (every_right - right) * whole
+    return np.divide(terms, every, out=np.zeros_like(every), where=every > 1e-9), weights

@@ -150,6 +150,12 @@ class _Model:
                 break
         return best, most
 
+    def likeliest(self, start: Floats, fixed: int | None = None) -> tuple[Floats, float]:
+        """Return the best of the fits that start at the lapse rate of ``start``, at 0 and at the largest lapse rate."""
+        # The likelihood of the lapse rate may have two maxima.
+        starts = [np.append(start[:LAPSE], lapse) for lapse in (start[LAPSE], 0.0, MOST_LAPSES)]
+        return max((self.fitted(one, fixed) for one in starts), key=lambda found: found[1])
+
     def over_lapses(self) -> Floats:
         """Return the largest log likelihood of this task at each of the rates :data:`LAPSES`."""
         found, last = [], self.start()
@@ -160,7 +166,7 @@ class _Model:
 
     def threshold(self) -> Threshold:
         """Return the task's threshold with its interval."""
-        task, (best, most) = self.task, self.fitted(self.start())
+        task, (best, most) = self.task, self.likeliest(self.start())
         low, high = self._interval(best, most)
         tested = float(np.exp(self.tested[0])), float(np.exp(self.tested[1]))
         own = task.response[task.cluster >= 0]
@@ -183,7 +189,10 @@ class _Model:
 
         def beyond(value: float) -> float:
             nonlocal last
-            last, reached = self.fitted(np.append(value, last[1:]), THRESHOLD)
+            start = np.append(value, last[1:])
+            last, reached = self.fitted(start, THRESHOLD)
+            if most - reached > allowed:
+                last, reached = self.likeliest(start, THRESHOLD)
             return most - reached - allowed
 
         ends = []

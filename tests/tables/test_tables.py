@@ -347,6 +347,7 @@ def test_what_is_answered_blind_stands_beside_what_is_seen(sixteen: Benchmark) -
     assert found["difference"] == pytest.approx(10 / 16)
     assert found["retained"] == pytest.approx(4 / 14)
     assert found["difference_low"] < 10 / 16 < found["difference_high"]
+    assert found["retained_low"] < 0 < found["without_image"] < found["retained_high"] < 1
 
 
 SHOWN = ("right_lower_medial", "left_lower_medial", "right_upper_lateral")
