@@ -46,7 +46,9 @@ def __getattr__(name: str) -> Any:
     """Import and return a public function or submodule when it is first used (see :data:`MODULES`)."""
     if name in MODULES:
         return getattr(import_module(MODULES[name]), name)
-    raise AttributeError(f"module 'chexqa' has no attribute '{name}'")
+    from chexqa.files.errors import suggest
+
+    raise AttributeError(f"module 'chexqa' has no attribute '{name}'{suggest(name, MODULES)}")
 
 
 def __dir__() -> list[str]:

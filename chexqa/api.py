@@ -94,7 +94,9 @@ def __getattr__(name: str) -> Any:
     """Import and return a function of :data:`MODULES` when it is first used."""
     if name in MODULES:
         return getattr(import_module(MODULES[name]), name)
-    raise AttributeError(f"module 'chexqa.api' has no attribute '{name}'")
+    from chexqa.files.errors import suggest
+
+    raise AttributeError(f"module 'chexqa.api' has no attribute '{name}'{suggest(name, MODULES)}")
 
 
 def __dir__() -> list[str]:

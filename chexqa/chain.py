@@ -7,6 +7,7 @@ errors. The result of one step can be given to the next. Tables are polars frame
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -353,10 +354,22 @@ def _models(given: Asked | Sequence[Asked], name: str | None, options: Mapping[s
 
 
 def _outside_loops(work: Callable[[], T]) -> T:
-    """Run ``work`` and return its result; if an event loop is running, as in a notebook, run it in another thread."""
+    """Run ``work`` and return its result; if an event loop is running, as in a notebook, run it in another thread.
+
+    An interrupt stops a run of models as Ctrl-C stops the command: first after the questions in flight, then at once.
+    """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return work()
+    from chexqa.eval.runs import runner
+
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(work).result()
+        # With the context of this thread, IPython shows what the other thread prints below this cell.
+        done = thread.submit(contextvars.copy_context().run, work)
+        while True:
+            try:
+                return done.result()
+            except KeyboardInterrupt:
+                if not runner.interrupt():
+                    raise

@@ -20,7 +20,7 @@ from chexqa.contract.declared import declaration, declared
 from chexqa.contract.items import ORIGINAL, Answer, CaseKey, Item, Tally
 from chexqa.contract.kinds import KINDS, Kind
 from chexqa.files import limits
-from chexqa.files.errors import InputError, suggest
+from chexqa.files.errors import InputError, Named, suggest
 from chexqa.files.jsonio import (
     Record,
     check,
@@ -79,7 +79,7 @@ class Benchmark:
     @cached_property
     def item(self) -> dict[str, Item]:
         """The items, keyed by id."""
-        return {item.item_id: item for item in self.items}
+        return Named("item", {item.item_id: item for item in self.items})
 
     @cached_property
     def kinds(self) -> dict[str, Kind]:

@@ -5,9 +5,16 @@ from __future__ import annotations
 import difflib
 import errno
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
+from types import FrameType
+from typing import TypeVar
+
+from chexqa.files.text import shown
+
+T = TypeVar("T")
 
 LISTED = 30
 # Largest number of wrong parts of an input, such as lines, that one message lists.
@@ -18,13 +25,41 @@ EXIT_INPUT = 2
 EXIT_UNFINISHED = 3
 
 
-class InputError(Exception):
+class SentenceError(Exception):
+    """Error whose message says all that a user needs; IPython shows it with the user's own line, without traceback."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Return the lines that IPython prints: the user's line that called chexqa, and the message."""
+        own = takewhile(lambda place: not _is_chexqa(place[0]), traceback.walk_tb(self.__traceback__))
+        called = traceback.StackSummary.extract(own)[-1:]
+        lines = [f"line {frame.lineno}: {frame.line}" for frame in called if frame.line]
+        return [shown(line) for line in (*lines, f"{type(self).__name__}: {self}")]
+
+
+class InputError(SentenceError):
     """Error in the input; its message is one sentence with the place, the value and the remedy. Exit code 2.
 
     If the message lists several errors, such as those of a file's lines, ``parts`` has one message for each of them.
     """
 
     parts: tuple[str, ...] = ()
+
+
+class UnknownNameError(InputError, KeyError):
+    """Error for a name that a :class:`Named` dictionary lacks."""
+
+    __str__ = Exception.__str__  # that of KeyError would put the message in quotes
+
+
+class Named(dict[str, T]):
+    """Dictionary that says which names exist if a name is unknown; ``noun`` says what its values are."""
+
+    def __init__(self, noun: str, values: Mapping[str, T]) -> None:
+        super().__init__(values)
+        self.noun = noun
+
+    def __missing__(self, name: object) -> T:
+        raise UnknownNameError(f"there is no {self.noun} '{name}'{suggest(str(name), self)}.")
 
 
 class WrongParts:
@@ -68,7 +103,7 @@ class WrongParts:
             raise error
 
 
-class UnfinishedError(Exception):
+class UnfinishedError(SentenceError):
     """Error for work that stopped early; its message is one sentence that says how to resume. Exit code 3."""
 
     word = "stopped"
@@ -111,9 +146,13 @@ def first_file(error: BaseException) -> str | None:
     For a module of a user whose import failed, this is the module's file, wherever the error was raised.
     """
     for frame, _ in traceback.walk_tb(error.__traceback__):
-        if frame.f_globals.get("__name__", "").partition(".")[0] not in ("chexqa", "importlib"):
+        if not _is_chexqa(frame) and frame.f_globals.get("__name__", "").partition(".")[0] != "importlib":
             return frame.f_code.co_filename
     return None
+
+
+def _is_chexqa(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] == "chexqa"
 
 
 def sentence(error: BaseException, source: str | None = None) -> str:

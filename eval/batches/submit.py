@@ -18,7 +18,7 @@ from chexqa.eval.batches.line_formats import form_of
 from chexqa.eval.batches.rounds import Waiting
 from chexqa.eval.models import data_policy, registry
 from chexqa.eval.models.client import KEYLESS, load_litellm
-from chexqa.eval.models.failures import judge, of_litellm
+from chexqa.eval.models.failures import SendError, judge, of_litellm
 from chexqa.eval.models.rate_limit import TransientError
 from chexqa.eval.models.registry import Model
 from chexqa.eval.runs.conversations import Watch
@@ -147,7 +147,7 @@ class Sender:
                 with open_binary(path, inside=self.folder) as file:
                     return litellm.create_file(file=(path.name, file), purpose="batch", **self._common)
 
-            entry = self._note(path, file_id=str(self._call(upload, path).id))
+            entry = self._note(path, file_id=str(self._call(upload, path, "/files").id))
         if entry["batch_id"] is None:
             batch = self._begun(entry["file_id"], path) if known else None
             if batch is None:
@@ -157,6 +157,7 @@ class Sender:
                         **self._common,
                     ),
                     path,
+                    "/batches",
                 )  # fmt: skip
             self._note(path, batch_id=str(batch.id), status="sent")
 
@@ -196,8 +197,12 @@ class Sender:
         answer = self._call(lambda: load_litellm().file_content(file_id=file_id, **self._common), path)
         return bytes(answer.content)
 
-    def _call(self, call: Callable[[], Any], path: Path) -> Any:
-        """Return the result of a call of litellm; a call that fails is repeated as often as a question."""
+    def _call(self, call: Callable[[], Any], path: Path, place: str | None = None) -> Any:
+        """Return the result of a call of litellm; a call that fails is repeated as often as a question.
+
+        ``place`` is the part of a batch API that the call needs first; raise ``InputError`` if the server lacks it.
+        """
+        address = self._common["api_base"]
         for attempt in range(1, self.policy.attempts + 1):
             try:
                 return call()
@@ -205,6 +210,12 @@ class Sender:
                 raise
             except Exception as error:  # a class of litellm's own for each provider
                 sent = of_litellm(load_litellm(), error)
+                if address is not None and place is not None and _is_missing(sent):
+                    raise InputError(
+                        f"{address}: this server takes no batches (POST {place} gave "
+                        f"{f'HTTP {sent.status}' if sent.status else 'an unknown reply'}); leave out --batch-submit "
+                        f"and send {path} yourself, or leave out --batch too, to ask the questions one by one."
+                    ) from None
                 try:
                     text = judge(sent, self._hide).text
                 except TransientError as passing:
@@ -212,12 +223,17 @@ class Sender:
                         time.sleep(self.policy.wait_s(attempt, passing))
                         continue
                     text = str(passing)
-            where = f" (at {self._common['api_base']})" if self._common["api_base"] else ""
+            where = f" (at {address})" if address else ""
             raise UnfinishedError(
                 f"{path}: could not be sent, or its results could not be fetched: {text}{where}; remove this cause and "
                 "run the same command again."
             )
         raise AssertionError("no attempt was made")
+
+
+def _is_missing(error: SendError) -> bool:
+    """Return True if a server lacks the address that was called, or gave a reply that litellm cannot read."""
+    return error.status in (404, 405, 501) or (error.status is None and error.kind is None)
 
 
 def _words(batch: Any) -> str:

@@ -1,12 +1,18 @@
-"""Display of each model's progress: during a run a live row on a terminal, or a line every 30 s; then a summary."""
+"""Display of each model's progress: a live row on a terminal, a live line in a notebook, or a line every 30 s; then a
+summary.
+"""
 
 from __future__ import annotations
 
+import contextvars
+import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
@@ -18,8 +24,10 @@ from chexqa.eval.runs.conversations import Watch
 from chexqa.eval.runs.model_progress import NOT_ASKED, ModelProgress
 from chexqa.files.jsonio import Record
 from chexqa.files.terminal import Name, console
+from chexqa.files.text import shown as shown_text
 
 PLAIN_EVERY_S = 30.0
+NOTEBOOK_EVERY_S = 1.0
 WINDOW_S = 60.0
 QUIET_STATES = (NOT_ASKED, "answered")
 
@@ -32,20 +40,45 @@ def shown(err: Console) -> Iterator[Watch]:
         with Live(get_renderable=display.table, console=err, refresh_per_second=4):
             yield display.watch
         return
+    output = _notebook_output()
     over = threading.Event()
-    ticker = threading.Thread(target=_print_lines, args=(display, err, over), daemon=True)
+    tick, every_s = (partial(_print_lines, display, err), PLAIN_EVERY_S) if output is None else (
+        partial(_update, display, output), NOTEBOOK_EVERY_S)  # fmt: skip
+    ticker = threading.Thread(target=contextvars.copy_context().run, args=(_repeat, tick, every_s, over), daemon=True)
     ticker.start()
     try:
         yield display.watch
     finally:
         over.set()
         ticker.join()
+        if output is not None:
+            tick()
 
 
-def _print_lines(display: RunDisplay, err: Console, over: threading.Event) -> None:
-    while not over.wait(PLAIN_EVERY_S):
-        for line in display.lines():
-            err.print(line, soft_wrap=True)
+def _repeat(tick: Callable[[], None], every_s: float, over: threading.Event) -> None:
+    while not over.wait(every_s):
+        tick()
+
+
+def _print_lines(display: RunDisplay, err: Console) -> None:
+    for line in display.lines():
+        err.print(line, soft_wrap=True)
+
+
+def _update(display: RunDisplay, output: Any) -> None:
+    """Show the present lines in a notebook, in place of the earlier ones."""
+    output.update({"text/plain": shown_text("\n".join(display.lines(with_done=True)))}, raw=True)
+
+
+def _notebook_output() -> Any | None:
+    """Return a new output area of the notebook's cell that runs now; None outside notebooks."""
+    ipython = sys.modules.get("IPython")  # a notebook's kernel has imported it
+    shell = ipython.get_ipython() if ipython else None
+    if shell is None or not hasattr(shell, "kernel"):
+        return None
+    from IPython.display import display
+
+    return display({"text/plain": ""}, raw=True, display_id=True)
 
 
 class RunDisplay:
@@ -81,15 +114,17 @@ class RunDisplay:
         table.caption = Text(self._remark(), style="dim")
         return table
 
-    def lines(self) -> Iterator[str]:
-        """Yield a line of text with the progress and pace of each model that is not done."""
+    def lines(self, with_done: bool = False) -> Iterator[str]:
+        """Yield a line of text with the progress and pace of each model; models that are done are left out, or not."""
         for name, progress in list(self._models.items()):
             done = progress.total - progress.counts[NOT_ASKED]
-            if not progress.counts[NOT_ASKED] or progress.stopped:
+            is_done = not progress.counts[NOT_ASKED] or progress.stopped is not None
+            if is_done and not with_done:
                 continue
             pace = self._paces[name].now(progress.asked)
-            parts = [f"{done:,} of {progress.total:,} turns", _rate(pace), cost(progress.cost_usd)]
-            parts += [f"{_places(progress)} at once", f"{_left(progress, pace)} left", trouble(progress)]
+            parts = [f"{done:,} of {progress.total:,} turns", "" if is_done else _rate(pace), cost(progress.cost_usd)]
+            parts += [] if is_done else [f"{_places(progress)} at once", f"{_left(progress, pace)} left"]
+            parts += [trouble(progress)]
             yield f"{name}: {', '.join(part for part in parts if part)}"
 
     def _remark(self) -> str:

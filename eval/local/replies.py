@@ -73,11 +73,13 @@ _TYPES: dict[str, tuple[type, ...]] = {
 def reply_of(returned: object, who: str) -> ModelReply:
     """Return a callable's return value as a reply.
 
-    The value can be text, None (an empty reply), or a mapping or object with the fields of :class:`ModelReply`. Raise
-    ``CallError`` for anything else. ``who`` is the name of the callable in messages.
+    The value can be text, or a mapping or object with the fields of :class:`ModelReply`. Raise ``CallError`` for
+    anything else. ``who`` is the name of the callable in messages.
     """
-    if returned is None or isinstance(returned, str):
+    if isinstance(returned, str):
         return ModelReply(returned)
+    if returned is None:  # mostly a function that lacks its return statement
+        raise CallError(f"{who} returned None; return text, or chexqa.ModelReply('') for an empty reply")
     if isinstance(returned, Mapping):
         unknown = [str(name) for name in returned if name not in _FIELDS]
         if unknown:

@@ -313,7 +313,8 @@ def with_failed(reply: Reply, lost: FailedUsage, paid: Price | None) -> Reply:
     if paid is not None and paid.is_zero:
         lost.uncounted = 0
     if lost.usage is not None:
-        further, own = _cost(paid, lost.usage), 0.0 if reply.error else reply.cost_usd
+        without_reply = (reply.latency_s, reply.text, reply.usage) == (None, None, None)
+        further, own = _cost(paid, lost.usage), 0.0 if without_reply else reply.cost_usd
         reply = replace(reply, cost_usd=None if further is None or own is None else own + further)
     return replace(reply, failed_usage=lost.to_record())
 
@@ -331,6 +332,7 @@ def reply_of(model: Model, response: Any, paid: Price | None, hide: Hider, numbe
     others = choice.message.provider_specific_fields
     refusal = _text(others.get("refusal")) if isinstance(others, dict) else None
     refused = finish == "content_filter" or bool(refusal and not (text or "").strip())
+    is_empty = not (refused or finish == "length" or (text or "").strip())
     # Hide secrets before cutting: a secret that is cut in two would not be recognised.
     return Reply(
         "refused" if refused else "reply",
@@ -341,6 +343,7 @@ def reply_of(model: Model, response: Any, paid: Price | None, hide: Hider, numbe
         usage,
         _cost(paid, usage),
         reply_limits.short(hide(_text(response.model))),
+        reply_limits.short(hide(failures.without_text(choice.message))) if is_empty else None,
         fell_back=openai_http.FELL_BACK in (getattr(response, "_hidden_params", None) or ()),
         reasoning=reply_limits.text(hide(_reasoning(choice.message))),
         confidence=reply_limits.amount(choice.message.confidence, 1) if model.python else None,

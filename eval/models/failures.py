@@ -200,9 +200,19 @@ def advice(error: SendError, model: Model) -> str:
     argument = _refused_argument(error)
     if argument in model.decoding:
         return f" (--set {argument}=VALUE changes this argument of the request, --set {argument}=null leaves it out)"
-    if error.status in REJECTED and any(words in error.body.lower() for words in IMAGES_WORDS):
+    if error.status == 413 or (error.status in REJECTED and any(words in error.body.lower() for words in IMAGES_WORDS)):
         return " (raise the server's limit, or send fewer pictures at once with --protocol independent)"
     return ""
+
+
+def without_text(message: Any) -> str:
+    """Return a clause that says what a reply without text holds instead."""
+    calls = getattr(message, "tool_calls", None)
+    if isinstance(calls, list) and calls:
+        return "the reply has no text, only calls of tools, which chexqa does not offer; turn them off on the server"
+    if getattr(message, "reasoning_content", None) or getattr(message, "thinking_blocks", None):
+        return "the reply has no text, only reasoning; raise --max-tokens, or turn reasoning off or down"
+    return "the reply has no text"
 
 
 def _refused_argument(error: SendError) -> str | None:
@@ -233,8 +243,10 @@ def of_litellm(litellm: Any, error: Exception) -> SendError:
     headers = getattr(error, "litellm_response_headers", None) or getattr(error, "headers", None)
     name = type(error).__name__
     outcome = _outcome(litellm, error)
-    unreached = _unreached(error) if status == 500 else None
-    if unreached is not None or isinstance(error, litellm.APIConnectionError):
+    unreached = _unreached(error) if status in (500, None) else None
+    # For batches, litellm raises the error of the library openai, of which its own is a subclass.
+    broken = any(one.__name__ == litellm.APIConnectionError.__name__ for one in type(error).__mro__)
+    if unreached is not None or broken:
         text = unreached or f"{name}: {words}"
         return SendError(text, "connection", outcome=outcome, unanswered=unreached is None)
     kind: Failure | None = "malformed" if status == 200 else kind_of(status) if status else None

@@ -272,6 +272,7 @@ def filled(litellm: Any, response: Any, answer: Any) -> Any:
         raise SendError("malformed reply: its content is not text", "malformed", usage=usage(response))
     first = response.choices[0]
     first.message.content = content
+    first.message.tool_calls = message.get("tool_calls")
     reasoning = _reasoning(message)
     if reasoning:
         first.message.reasoning_content = reasoning

@@ -284,6 +284,7 @@ class ConversationWorker:
         if reply.fatal:
             self.stop("its endpoint would reject every request with this error", MEND)
         elif turn.state == ERROR and reply.rejected:
+            self.progress.then = MEND
             self._reject()
         elif turn.state != ERROR and not self._has_answered and turn.state != OVERFLOW:
             self._has_answered = True

@@ -9,9 +9,10 @@ import asyncio
 import gc
 import itertools
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from chexqa.contract.benchmark import Benchmark
@@ -41,6 +42,8 @@ from chexqa.files.errors import InputError
 from chexqa.files.jsonio import is_file, many_objects
 
 INTERRUPTED = "interrupted"
+# For each run of this process that is asking, the function that stops it.
+_running: list[Callable[[], object]] = []
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,13 @@ def run(order: RunConfig, watch: Watch = lambda progress: None) -> list[ModelPro
         if until:
             until.write(order.folder)
         return [job.progress for job in jobs]
+
+
+def interrupt() -> bool:
+    """Stop every run that is asking, as Ctrl-C does; return False if there is none. Any thread may call this."""
+    for stop in (now := list(_running)):
+        stop()
+    return bool(now)
 
 
 def count_left_out(order: RunConfig, rows: Sequence[ModelProgress]) -> None:
@@ -241,6 +251,8 @@ async def _ask(jobs: list[ConversationWorker], order: RunConfig) -> None:
                 worker.cancel()
         stop(INTERRUPTED)
 
+    interrupted = partial(loop.call_soon_threadsafe, interrupt)
+    _running.append(interrupted)
     for name in (signal.SIGINT, signal.SIGTERM):
         with suppress(ValueError, RuntimeError):  # only the main thread may handle signals
             loop.add_signal_handler(name, interrupt)
@@ -258,6 +270,7 @@ async def _ask(jobs: list[ConversationWorker], order: RunConfig) -> None:
         for job in jobs:
             await job.settle()
     finally:
+        _running.remove(interrupted)
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)

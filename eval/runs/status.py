@@ -141,10 +141,10 @@ def _of_model(name: str, turns: Sequence[Turn], total: int | None, now: datetime
     counts = Counter(states.values())
     done = len(states) - counts[ERROR]
     ends = sorted(_end(turn) for turn in turns)
-    replies = sorted(_end(turn) for turn in turns if turn.error is None)
+    replies = sorted(_end(turn) for turn in turns if not _failed(turn))
     last = max(turns, key=_end, default=None)
     is_finished = total is not None and done >= total
-    rate = None if last is None or last.error else _rate(replies, now, is_finished)
+    rate = None if last is None or _failed(last) else _rate(replies, now, is_finished)
     return Status(
         name,
         total,
@@ -156,10 +156,15 @@ def _of_model(name: str, turns: Sequence[Turn], total: int | None, now: datetime
         round((total - done) / rate, 1) if rate and total is not None and total > done else None,
         ends[-1].isoformat(timespec="seconds") if ends else None,
         last_reply=replies[-1].isoformat(timespec="seconds") if replies else None,
-        last_error=last.error if last else None,
+        last_error=last.error if last and _failed(last) else None,
         note=Answerers(turns).remark(),
         uncounted_attempts=sum(map(budget.uncounted, turns)),
     )
+
+
+def _failed(turn: Turn) -> bool:
+    """Return True if a turn has an error in place of a reply; an empty reply has an error that says what it lacks."""
+    return turn.state == ERROR or (turn.error is not None and turn.latency_s is None)
 
 
 def _end(turn: Turn) -> datetime:

@@ -38,6 +38,7 @@ from chexqa.eval.tables import (
 )
 from chexqa.eval.tables.glossary import TABLES
 from chexqa.eval.thresholds import stress_tables, threshold_table
+from chexqa.files.errors import Named
 from chexqa.files.terminal import plural
 from chexqa.files.text import few
 
@@ -124,7 +125,7 @@ def tables_of(study: ScoredSample) -> dict[str, pl.DataFrame]:
             }
         if stress_tables.has_stress(study.graded):
             made |= {"stress": stress_tables.stress(study), "stress_curve": stress_tables.stress_curve(study)}
-    return {name: tidy(_with_conditions(study.graded, made[name])) for name in TABLES if name in made}
+    return Named("table", {name: tidy(_with_conditions(study.graded, made[name])) for name in TABLES if name in made})
 
 
 def _levels(study: ScoredSample) -> dict[str, pl.DataFrame]:

@@ -15,6 +15,7 @@ import runs
 from batch_server import STEPS, BatchServer, answered, expired, returned
 from fake_server import FakeServer, Reply, Request, Script
 from handmade import Handmade
+from raw_server import http, raw_server
 from small_server import recorder
 
 from chexqa.contract import benchmark, read_run
@@ -425,6 +426,17 @@ def test_an_endpoint_that_is_not_there_is_said_in_one_sentence_and_the_files_sta
     ):
         submit.run(order(bench, tmp_path / "run"), tmp_path / "files", poll_s=0.01)
     assert len(list((tmp_path / "files" / "m").glob("*.jsonl"))) == 1
+
+
+@pytest.mark.parametrize(("status", "said"), [("404 Not Found", "HTTP 404"), ("200 OK", "an unknown reply")])
+def test_a_server_without_batches_is_said_in_one_sentence(
+    bench: Benchmark, tmp_path: Path, status: str, said: str
+) -> None:
+    body = b'{"error": "Unexpected endpoint or method. (POST /v1/files)"}'
+    reply = http(body, status, Content_Type="application/json")
+    with raw_server(lambda: [reply]) as url, pytest.raises(InputError) as found:
+        submit.run(order(bench, tmp_path / "run", url), tmp_path / "files", poll_s=0.01)
+    assert str(found.value).startswith(f"{url}: this server takes no batches (POST /files gave {said}); leave out --")
 
 
 # The command

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import io
+import sys
 import time
 from dataclasses import replace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -103,6 +105,25 @@ def test_without_a_terminal_lines_come_now_and_then(monkeypatch: pytest.MonkeyPa
         while "m[/]: 0 of 4 turns" not in err.getvalue() and time.monotonic() < deadline:
             time.sleep(0.01)
     assert "m[/]: 0 of 4 turns" in err.getvalue()
+
+
+def test_in_a_notebook_one_line_is_shown_and_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown_lines: list[str] = []
+    area = SimpleNamespace(update=lambda data, raw: shown_lines.append(data["text/plain"]))
+    display = ModuleType("IPython.display")
+    display.display = lambda data, raw, display_id: area  # type: ignore[attr-defined]
+    ipython = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel="a kernel"), display=display)
+    monkeypatch.setitem(sys.modules, "IPython", ipython)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    monkeypatch.setattr(live_progress, "NOTEBOOK_EVERY_S", 0.01)
+    with live_progress.shown(PlainConsole(file=io.StringIO())) as watch:
+        one = progress(1)
+        watch(one)
+        while not shown_lines:
+            time.sleep(0.01)
+        one.take(TURN)
+    assert shown_lines[0].startswith("m[/]: 0 of 1 turns")
+    assert shown_lines[-1] == "m[/]: 1 of 1 turns, $0.50"
 
 
 def test_a_long_start_says_what_is_loaded_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:

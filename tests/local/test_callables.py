@@ -254,7 +254,8 @@ def test_a_reply_with_tokens_reasoning_and_confidence_is_in_the_log(bench: Bench
 @pytest.mark.parametrize(
     ("returned", "state", "error"),
     [
-        (None, "empty", None),
+        (None, "error", "returned None; return text, or chexqa.ModelReply('') for an empty reply"),
+        (ModelReply(""), "empty", "the reply has no text"),
         ("I think so", "unparsed", None),
         (ModelReply("Answer:", finish_reason="length"), "truncated", None),
         (ModelReply("I cannot help with that", refused=True), "refused", None),

@@ -163,6 +163,21 @@ def test_a_reply_is_read(bench: Benchmark, serve: Serve, case: str) -> None:
     assert (reply.outcome, reply.text, reply.finish_reason) == expected
 
 
+NO_TEXT = {
+    "tools": ({"tool_calls": [{"type": "function", "function": {"name": "answer"}}]}, "only calls of tools"),
+    "reasoning": ({"reasoning": "Answer: 1"}, "only reasoning"),
+    "nothing": ({}, "the reply has no text"),
+}
+
+
+@pytest.mark.parametrize("case", NO_TEXT)
+def test_a_reply_without_text_says_what_it_has_in_its_place(bench: Benchmark, serve: Serve, case: str) -> None:
+    extra, said = NO_TEXT[case]
+    reply = ask(bench, served(serve(lambda request: Reply(None, extra=extra))))
+    assert (reply.outcome, reply.text, reply.cost_usd) == ("reply", None, 0)
+    assert said in str(reply.error)
+
+
 FAILED = {
     "a number for content": (answer(7), "malformed reply: its content is not text"),
     "a list": (Reply(body=b"[1]"), "malformed reply: no choices"),

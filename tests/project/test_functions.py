@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import pydoc
+import signal
+import time
 from inspect import signature
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
+from logs import log
 from small_server import recorder
 
 import chexqa
@@ -54,6 +58,47 @@ def test_models_of_every_sort_are_asked_and_graded_in_a_notebook_too(tiny_benchm
     grades = chexqa.grade(run)
     assert grades.grades.height == frame.height
     assert set(grades.tables["levels"]["model"]) == set(frame["model"])
+
+
+def test_an_interrupt_in_a_notebook_stops_the_run_and_the_same_call_goes_on(
+    tiny_benchmark: Path, tmp_path: Path
+) -> None:
+    asked: list[int] = []
+
+    def answer(messages: list[Any]) -> str:
+        asked.append(len(asked))
+        if len(asked) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.1)
+        return "Answer: 1"
+
+    async def cell() -> Any:
+        return chexqa.evaluate(str(tiny_benchmark), answer, tmp_path / "run", concurrency=1)
+
+    loop = asyncio.new_event_loop()
+    with pytest.raises(UnfinishedError, match=r"interrupted.*call the function again"):
+        loop.run_until_complete(cell())
+    assert len(asked) == 3
+    assert len(loop.run_until_complete(cell()).turns) == len(asked)
+    loop.close()
+
+
+def test_an_error_in_ipython_is_the_users_line_and_the_sentence() -> None:
+    with pytest.raises(InputError) as found:
+        chexqa.load("no such folder")
+    rendered = found.value._render_traceback_()
+    assert rendered[0].endswith(': chexqa.load("no such folder")')
+    assert rendered[1:] == [f"InputError: {found.value}"]
+
+
+def test_a_mistyped_name_says_which_one_is_meant(tiny_benchmark: Path, tmp_path: Path) -> None:
+    tables = chexqa.grade(log(tmp_path / "run", tiny_benchmark)).tables
+    with pytest.raises(KeyError) as found:
+        tables["level"]
+    assert str(found.value) == "there is no table 'level' (did you mean 'levels'?)."
+    assert tables.get("level") is None
+    with pytest.raises(AttributeError, match=r"'grad' \(did you mean 'grade'\?\)"):
+        chexqa.grad  # noqa: B018
 
 
 def test_a_folder_that_is_not_there_is_called_so(tmp_path: Path) -> None:
