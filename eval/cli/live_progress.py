@@ -12,6 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from rich.console import Console
@@ -76,9 +77,7 @@ def _notebook_output() -> Any | None:
     shell = ipython.get_ipython() if ipython else None
     if shell is None or not hasattr(shell, "kernel"):
         return None
-    from IPython.display import display
-
-    return display({"text/plain": ""}, raw=True, display_id=True)
+    return import_module("IPython.display").display({"text/plain": ""}, raw=True, display_id=True)
 
 
 class RunDisplay:
