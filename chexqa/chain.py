@@ -235,9 +235,10 @@ def evaluate(
     ``name`` is the name under which the run records a single callable. ``decoding`` has arguments of the request, as in
     ``--set``. ``options`` are explained in :class:`RunOptions`.
 
-    If questions remain unanswered, for example because files of ``batch`` still wait for results, ``UnfinishedError``
-    is raised. With ``allow_unfinished`` the run is returned instead. A second call with the same arguments asks the
-    remaining questions; answered questions keep their replies, even if the code of a callable has changed.
+    If questions remain unanswered (for example, if requests of the option ``batch`` still wait for results),
+    ``UnfinishedError`` is raised. With ``allow_unfinished`` the run is returned instead. A second call with the same
+    arguments asks the remaining questions; answered questions keep their replies, even if the code of a callable has
+    changed.
     """
     from chexqa.eval.cli import eval as command
     from chexqa.eval.cli import params

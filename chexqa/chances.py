@@ -55,8 +55,10 @@ def of_points(own: int, other: int, weights: Sequence[float] = TRUE_POINTS) -> C
     """Return the chance levels of a question that asks which points on one side of the outline mark an error.
 
     ``own`` is the number of points on this side, ``other`` the number of points on the other side. ``weights`` are as
-    in :func:`numbers`. In the example, two of the six points mark an error on average. The only point on this side
-    therefore marks no error with probability 2/3.
+    in :func:`numbers`.
+
+    Example: one point lies on this side, and five on the other side. On average, two of the six points mark an error.
+    The only point on this side therefore marks no error with probability 2/3.
 
     >>> chance = of_points(1, 5)
     >>> round(chance.best, 3), chance.uniform
@@ -71,8 +73,10 @@ def of_points(own: int, other: int, weights: Sequence[float] = TRUE_POINTS) -> C
 def best_number(own: int, other: int, weights: Sequence[float] = TRUE_POINTS) -> int:
     """Return how many points a guesser must choose to be right with the highest probability.
 
-    The question and the arguments are those of :func:`of_points`. In the example, choosing no point is right with
-    probability 2/3, and choosing the one point with probability 1/3.
+    The question and the arguments are those of :func:`of_points`.
+
+    Example: one point lies on this side, and five on the other side. Choosing no point is right with probability 2/3,
+    choosing the only point on this side with probability 1/3.
 
     >>> best_number(1, 5)
     0

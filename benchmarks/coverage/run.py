@@ -198,7 +198,7 @@ def few_lost_by_constants(random: np.random.Generator, draws: int, patients: int
     """Simulate a model that always says yes, and another one that says no to a few patients with the first finding.
 
     ``few`` is the mean number of these patients. The score is ``sensitivity + specificity - 1``, as a mean over seven
-    findings. Half of a finding's patients have it.
+    findings. Half of the patients asked about a finding have this finding.
     """
     size = patients // (2 * FINDINGS)
     right = [np.full((draws, size), float(keyed_yes)) for keyed_yes in [1, 0] * FINDINGS]

@@ -23,7 +23,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "deciding.md"
 
 
 def studies() -> dict[str, list[Weights]]:
-    """Return a list for each design: the weights of each patient's items in the score."""
+    """Return two designs, keyed by name.
+
+    A design has one entry for each patient: the weights of the patient's items in the score.
+    """
     asked = usual_study(PATIENTS)
     return {
         "one item a patient": [{"item": 1 / PATIENTS}] * PATIENTS,

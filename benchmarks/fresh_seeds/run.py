@@ -68,7 +68,7 @@ def knows_radiographs(bench: Benchmark, seed: int) -> fresh_pair.Reply:
 
 
 def about(item: Item) -> tuple[str, str, str]:
-    """Return the radiograph, finding and kind of an item; an item without a picture has its id for a radiograph."""
+    """Return an item's radiograph (the item's id if the item shows no radiograph), its finding and its kind."""
     shown = [one.image for one in item.alone_images if one.role == "radiograph"]
     return shown[0] if shown else item.item_id, item.finding, item.kind
 

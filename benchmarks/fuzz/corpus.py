@@ -86,7 +86,10 @@ LESION = box(15, 30)
 
 
 def sources(folder: Path, run: Run) -> None:
-    """Make data sets in the layouts of known data sets, with lungs in a folder and in a csv, and a manifest of each."""
+    """Make data sets in the layouts of known data sets, and two manifests.
+
+    Masks of lungs and hearts are made twice: as pictures in a folder, and as run lengths in a csv.
+    """
     plain_masks(folder / "masks")
     chexlocalize(folder / "chexlocalize")
     chestx_det(folder / "det")

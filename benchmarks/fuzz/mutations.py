@@ -233,7 +233,7 @@ def lines_change(data: bytes, rng: random.Random) -> bytes:
 
 
 def every_line(data: bytes, rng: random.Random) -> bytes:
-    """Return JSON Lines with one field changed in every line that has it, so that the lines stay consistent."""
+    """Return JSON Lines in which one field has the same new value wherever it occurs, so that lines still agree."""
     records = [json.loads(line) for line in data.splitlines() if line.strip()]
     path = rng.choice(list(walk(records[0]))) if records else ()
     raw = rng.choice((*NUMBERS, *SHAPES[:12], *(json.dumps(word) for word in WORDS)))

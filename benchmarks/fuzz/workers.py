@@ -205,7 +205,7 @@ class Try(NamedTuple):
 
 
 class Maker:
-    """Maker of the fuzzer's tries; it tries the kinds that contain a word of ``only`` (all if ``only`` is empty)."""
+    """Maker of tries on kinds of file whose names contain a word of ``only``; an empty ``only`` means all kinds."""
 
     def __init__(self, corpus: Path, seed: int, port: int, only: tuple[str, ...], words: dict[str, str]) -> None:
         self._corpus, self._seed, self._port, self._words = corpus, seed, port, words

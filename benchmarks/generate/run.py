@@ -110,8 +110,8 @@ def floor_beside_another(manifest: Path, bench: Path) -> Spent:
     return Spent(*(statistics.mean(times) for times in zip(*both, strict=True)))
 
 
-def region_ratio(manifest: Path) -> tuple[float, float]:
-    """Return two durations in milliseconds: of the regions of one case, and of encoding its radiograph with OpenCV."""
+def region_times(manifest: Path) -> tuple[float, float]:
+    """Return two times in ms: to compute the regions of one case, and to encode its radiograph with OpenCV."""
     case = load_case(read_manifest(manifest)[0])
     assert case.right_lung is not None
     assert case.left_lung is not None
@@ -163,7 +163,7 @@ def speed(count: int, folder: Path) -> None:
     halves = [Spent(pair.wall / 2, pair.processor / 2) for pair in pairs]
     print(f"greatest speed-up that two workers can reach on this machine, measured on decoding and encoding alone: "
           f"{ratios(floors, halves)}")  # fmt: skip
-    own, encoding = region_ratio(manifest)
+    own, encoding = region_times(manifest)
     print(f"computing the regions of a case: {own:.1f} ms; encoding one RGB picture with OpenCV: {encoding:.1f} ms; "
           f"ratio {own / encoding:.2f}")  # fmt: skip
     full = peaks(manifest, folder / "three", 2)

@@ -29,7 +29,7 @@ LOOKS = (0.1, 0.2, 0.3, 0.5)
 
 
 def coin(yes: float) -> str:
-    """Return the name of a coin that says yes with the probability ``yes``."""
+    """Return the name of a simulated model that answers yes at random, with the probability ``yes``."""
     return f"coin that says yes in {100 * yes:.0f} % of its answers"
 
 
@@ -43,7 +43,10 @@ def halved(patients: int) -> list[str]:
 
 
 def few(patients: int) -> list[str]:
-    """Return each patient's finding; a finding has two patients, the last one three if ``patients`` is odd."""
+    """Return each patient's finding; every finding has two patients.
+
+    If ``patients`` is odd, the last finding has three patients.
+    """
     return [f"finding {min(number // 2, patients // 2 - 1)}" for number in range(patients)]
 
 

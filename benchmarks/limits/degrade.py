@@ -1,6 +1,8 @@
-"""Time to degrade radiographs and put their drawings on them again, for a benchmark made with ``--with-layers``.
+"""Measurement of the time needed to degrade radiographs and to draw their outlines and marks again.
 
-`python benchmarks/limits/degrade.py BENCH [PICTURES]` makes PICTURES degraded pictures (500 by default).
+    python benchmarks/limits/degrade.py BENCH [PICTURES]
+
+BENCH is a benchmark made with ``--with-layers``. PICTURES is the number of degraded pictures to make (default: 500).
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     python benchmarks/limits/study.py [REPEATS] [OUT] [BENCH]
 
 The models answer 560 cases, without stress and under all kinds of stress. The script prints each model's true values
-beside those of the tables. For REPEATS studies with other answers it prints the mean of the values found, and how many
-intervals contain the true value.
+beside the estimates in the report's tables. It then repeats the study REPEATS times with newly drawn answers. It prints
+the mean of each model's estimates (the median for thresholds), and how many intervals contain the true value.
 
 BENCH is a benchmark made by the recipe ``jnd``; the default has plain pictures. OUT is a folder for the report of the
 first study. 40 repeats take about two minutes.

@@ -157,7 +157,10 @@ class Memory:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def now(self) -> tuple[float, float]:
-        """Return the memory in use now, in MB: with shared pages counted once, and for every process."""
+        """Return two amounts of the memory in use now, in MB.
+
+        The first counts a shared page once; the second counts it once for each process that uses it.
+        """
         own, _ = _pages("self")
         started = list(map(_pages, _started()))
         once = own + sum(resident - shared for resident, shared in started)

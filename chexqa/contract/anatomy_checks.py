@@ -59,10 +59,10 @@ def _middle(mask: Mask) -> float:
 
 
 def check_lesion(finding: Finding, lesion: Mask, anatomy: Mapping[str, Mask]) -> None:
-    """Raise ``InputError`` if a lesion's mask is empty at 1024 px, or touches no mask of ``anatomy`` although it must.
+    """Raise ``InputError`` if a lesion's mask is empty, or if it touches no mask of ``anatomy`` although it must.
 
-    ``finding`` says whether its lesions must touch a lung or the heart. Touching is checked only if both lungs are
-    given, or the heart for a finding outside the lungs.
+    All masks have the size of the working image. ``finding`` says whether its lesions must touch a lung or the heart.
+    This is checked only if ``anatomy`` has the masks needed: both lungs or, for a finding outside the lungs, the heart.
     """
     if not lesion.any():
         raise InputError(

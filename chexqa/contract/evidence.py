@@ -75,8 +75,8 @@ class Evidence(ABC):
     def is_near(self, margin: float | None = None) -> bool:
         """Return True if a measured number that decides the answer is near its threshold.
 
-        ``margin`` is the item's smallest ``abs(number - threshold) / threshold``; up to :attr:`near_margin` it is near.
-        If it is None, the intervals in :attr:`near` decide.
+        ``margin`` is the item's smallest ``abs(number - threshold) / threshold``. The number is near if ``margin`` is
+        at most :attr:`near_margin`. If ``margin`` is None, a number is near if it lies in an interval of :attr:`near`.
         """
         if margin is not None:
             return margin <= self.near_margin

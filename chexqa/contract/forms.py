@@ -111,7 +111,7 @@ class Cell(Form):
         return right / options
 
     def is_right(self, key: Sequence[int], said: Collection[int]) -> bool:
-        """Return True if exactly one cell is named and this cell is a hit."""
+        """Return True if the answer ``said`` names exactly one cell, and the named cell is a hit."""
         return len(said) == 1 and next(iter(said)) in key
 
     def wrong_key(self, key: Sequence[int]) -> str | None:

@@ -266,7 +266,10 @@ def split_by_condition(turns: Iterable[TurnType]) -> tuple[tuple[TurnType, ...],
 
 
 def is_right(item: Item, answer: Answer, parsed: tuple[int, ...]) -> bool:
-    """Return True if the option numbers ``parsed`` are exactly the key's; on the grid, one of them."""
+    """Return True if ``parsed``, the option numbers of an answer, are right by the key.
+
+    They must be exactly the numbers of the key. On the grid, there must be one number, and the key must list it.
+    """
     return item.form.is_right(answer.answer, parsed)
 
 

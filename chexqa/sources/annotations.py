@@ -173,8 +173,8 @@ def from_annotations(
     """Write a manifest with one case for each finding of each picture.
 
     ``names`` has the names of all annotated pictures. A name is a path below the folder of ``pictures``, or only a file
-    name, with or without suffix. ``layout`` is as in :class:`Outcome`. Files in both folders that look like pictures or
-    masks but are not read are named in the remarks.
+    name, with or without suffix. ``layout`` is as in :class:`Outcome`. Remarks name the files in the folder of
+    ``pictures`` and in ``masks_folder`` that look like pictures or masks but are not read.
     """
     places = Places(manifest, [pictures.root, *anatomy.folders])
     outcome = Outcome(image_root=places.image_root, layout=layout)
@@ -312,7 +312,7 @@ class Pictures:
         return {"polygons": [(np.array(part) * by).round(3).tolist() for part in source["polygons"]]}
 
     def check_inside(self, one: Annotation) -> None:
-        """Raise ``InputError`` if a box or an outline leaves its picture: then it was drawn on a larger one.
+        """Raise ``InputError`` if a box or an outline extends beyond its picture: it was drawn on a larger picture.
 
         Shapes with a known frame are not checked.
         """

@@ -43,9 +43,9 @@ def ingest(
 ) -> Outcome:  # fmt: skip
     """Write a manifest from a file of boxes; all boxes of one finding on one picture form one case.
 
-    Boxes are in pixels of the size in the columns ``width, height``, otherwise of ``drawn_on``
-    (:class:`~chexqa.sources.annotations.Pictures`). Raises ``InputError`` for a box that leaves its picture without
-    such a size, because all boxes were then drawn on pictures of another size.
+    The columns ``width, height`` give the size of the picture that a box was drawn on. For boxes without them,
+    ``drawn_on`` gives this size (:class:`~chexqa.sources.annotations.Pictures`). Raises ``InputError`` if neither
+    gives a size and a box extends beyond its picture: the boxes were then drawn on pictures of another size.
     """
     files = Pictures(images, drawn_on)
     found = list(_padchest(file, files) if file.suffix.lower() == ".json" else _table(file))

@@ -259,7 +259,7 @@ def frame_of(mask: Path, picture: Path) -> dict[str, str]:
 
 
 def remark_unread(images: Path, masks: Path | None, outcome: Outcome) -> None:
-    """Add remarks on the files of two folders that look like pictures, masks or annotations but are not read."""
+    """Add remarks on files in the two folders that look like pictures, masks or annotations but are not read."""
     pictures, shapes = Tally(), Tally()
     together = masks is not None and images.samefile(masks)
     for path in sorted(images.iterdir()):

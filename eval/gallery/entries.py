@@ -33,24 +33,27 @@ Row = tuple[str, str]  # model and protocol
 class Said(NamedTuple):
     """The answer of a row (a model and protocol): its state, its option numbers, and the beginning of the reply.
 
-    - ``left``: the number of characters of the reply that were left out.
-    - ``reasoning``: the beginning of the reasoning that a server sent apart from the reply, and the number of its
-      characters left out.
+    - ``omitted``: the number of characters at the end of the reply that were left out.
+    - ``reasoning``: the beginning of the reasoning that a server sent apart from the reply, and the number of
+      characters at the end of the reasoning that were left out.
     - ``confidence``: the stated confidence, from 0 to 1.
     """
 
     state: str
     parsed: tuple[int, ...] | None
     reply: str | None
-    left: int = 0
+    omitted: int = 0
     reasoning: tuple[str, int] | None = None
     confidence: float | None = None
 
     def to_record(self) -> list[Any]:
-        """Return ``[number of the state, parsed, reply, left]``, and reasoning as a fifth element if there is some."""
+        """Return the JSON form: ``[state, parsed, reply, omitted]``, with the state as its index in :data:`ALL_STATES`.
+
+        An answer with a reasoning has the reasoning as a fifth element.
+        """
         parsed = None if self.parsed is None else list(self.parsed)
         apart = [list(self.reasoning)] if self.reasoning else []
-        return [ALL_STATES.index(self.state), parsed, self.reply, self.left, *apart]
+        return [ALL_STATES.index(self.state), parsed, self.reply, self.omitted, *apart]
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,8 @@ class Entry:
     - ``said``: the answer of each row (a model and protocol); None for a row that was not asked this item.
     - ``key``: the right options; None for a picture with a filled lesion, since its right answer is not known.
     - ``answer``: the item's line of ``answers.jsonl``; None for an altered item.
-    - ``frequent``: the score of other patients' most frequent answer; None for an altered item.
+    - ``frequent``: the mean score, on this kind and finding, of always giving the answer that is most often right for
+      other patients; None for an altered item.
     - ``not_audited``: condition and reason for each altered picture on which this question is not asked.
     """
 

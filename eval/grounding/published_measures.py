@@ -4,7 +4,8 @@
 - IS: how often answers stay when other lung tissue is filled in.
 - UAR: how often other patients get the same answer.
 
-A model can pass all three without the picture, if it says yes at random to most questions (see ``net_grounding``).
+A model that ignores the picture can pass all three, if it answers yes to most questions, chosen at random (see
+``net_grounding``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Three tables that relate localization to lesion size, training domain and recognition, as XBench (arXiv 2510.19599).
 
-The tables only describe the given models. A correlation over findings or over models has no interval, but its range
-when each of them in turn is left out.
+The tables only describe the given models. A correlation over findings or over models has no interval. The table shows
+instead the lowest and the highest correlation that results if one finding or one model is left out.
 """
 
 from __future__ import annotations

@@ -92,7 +92,10 @@ def levels(values: Floats, covered: Places) -> Levels:
 
 @same_everywhere()
 def fit(values: npt.NDArray[np.float64], shape: tuple[int, int]) -> Floats:
-    """Return a map ``(h, w)`` of finite numbers resized to ``shape`` ``(H, W)`` and scaled to 0 … 1 (constant: 0)."""
+    """Return a map resized to ``shape`` ``(H, W)``, with its values scaled to the range from 0 to 1.
+
+    ``values`` ``(h, w)`` is the map, with finite numbers. A constant map becomes 0 everywhere.
+    """
     values = values / max(np.abs(values).max(), np.finfo(np.float64).tiny)  # the range itself may overflow
     _scale(values)
     resized = np.asarray(cv2.resize(values.astype(np.float32), shape[::-1], interpolation=cv2.INTER_LINEAR), np.float32)

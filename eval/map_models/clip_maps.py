@@ -1,4 +1,4 @@
-"""Maps of CLIP models: the cosine of each patch with the text of a finding."""
+"""Maps of CLIP models: the cosine similarity of each image patch with the text on a finding."""
 
 from __future__ import annotations
 
@@ -90,7 +90,10 @@ def collected(
 
 
 class CosineMaps:
-    """Maps by the cosine of patches and text; one forward pass serves all findings of a radiograph."""
+    """Maker of maps that show the cosine similarity of each image patch with the text on a finding.
+
+    One forward pass serves all findings of a radiograph.
+    """
 
     def __init__(self, model: Any, prompts: Prompts, device: Any) -> None:
         """Store the model and the wording."""
@@ -119,9 +122,9 @@ class CosineMaps:
 
 @map_loader(
     "clip-cosine",
-    about="Cosine of patches and text in the common space of CLIP or SigLIP (vision transformer or CLIP's ResNet).",
+    about="Cosine similarity of image patches and text, by CLIP or SigLIP (vision transformer or CLIP's ResNet).",
 )
 def load(loading: Loading) -> Maker:
-    """Return a maker of maps of the cosine of patches and text."""
+    """Return a maker of maps that show the cosine similarity of each image patch with the text on a finding."""
     model = read_clip(loading.weights, loading.device)
     return CosineMaps(model, loading.prompts, loading.device)

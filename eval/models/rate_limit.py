@@ -39,7 +39,7 @@ class TransientError(Exception):
 
 
 class ClosedError(Exception):
-    """Error raised when this command asks the model no more questions."""
+    """Error raised for a question to a model that this command has stopped asking; the text says why it stopped."""
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,13 @@ class Label(NamedTuple):
 
 @dataclass(frozen=True)
 class Stroke:
-    """Lines of one colour, with their letters; each line is ``x, y, x, y, …`` in pixels of the picture."""
+    """Lines that draw one answer, or the key, over a picture.
+
+    - ``letter``: the letter of the model or reader that answered; ``key`` for the key.
+    - ``rgb``: the colour of the lines and labels.
+    - ``lines``: the lines, each as ``x, y, x, y, …`` in pixels of the picture.
+    - ``labels``: the letter beside each shape of the answer.
+    """
 
     letter: str
     rgb: RGB

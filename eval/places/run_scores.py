@@ -19,7 +19,7 @@ PlaceScores = dict[tuple[str, Shapes], PlaceScore]
 
 
 def place_scores(benchmark: Benchmark, runs: Iterable[Run]) -> PlaceScores:
-    """Return the score of each place that an answer in the runs names, keyed by item id and shapes."""
+    """Return a score for each place given in the runs' answers, keyed by item id and the place's shapes."""
     return scores_of(benchmark, ((turn.item_id, turn.place) for run in runs for turn in run.turns if turn.place))
 
 

@@ -132,9 +132,9 @@ _SO = re.compile(
 
 
 def replacements(text: str) -> Iterator[str]:
-    """Yield the options by which short sentences, such as "so it is 2", replace an earlier answer.
+    """Yield each option that a short sentence, such as "so it is 2", puts in place of an earlier answer.
 
-    An option is skipped if its own sentence rejects it.
+    An option is skipped if the same sentence rejects it.
     """
     for match in chain(_SHORT.finditer(text), _SO.finditer(text)):
         if not any(form.search(match[1]) for form in (_DENIED, _SET_ASIDE, _OTHERWISE)):

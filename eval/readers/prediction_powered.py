@@ -53,9 +53,10 @@ class Answers(NamedTuple):
 
 
 class Powered(NamedTuple):
-    """Accuracy of a model by the reviewers' answers, estimated, with a 95 % interval from ``low`` to ``high``.
+    """Estimate of the accuracy that a model would have if the reviewers' answers were the key.
 
-    ``factor`` (0 to 1) is the weight of the accuracy by the key in the estimate.
+    - ``low``, ``high``: the ends of the estimate's 95 % interval.
+    - ``factor``: the weight of the benchmark's own key in the estimate, from 0 to 1.
     """
 
     value: float
@@ -65,10 +66,10 @@ class Powered(NamedTuple):
 
 
 def corrected(answers: Answers, weights: Floats) -> Powered:
-    """Estimate the accuracy of a model by the reviewers' answers, as a weighted mean over kinds.
+    """Estimate the accuracy that a model would have if the reviewers' answers were the key.
 
-    ``weights`` has each kind's weight; their sum is 1. All numbers are NaN if a kind has no reviewed item. Only the
-    interval is NaN if too few patients were reviewed.
+    The estimate is a weighted mean over kinds. ``weights`` has each kind's weight; the sum of the weights is 1. All
+    numbers are NaN if a kind has no reviewed item. Only the interval is NaN if too few patients were reviewed.
     """
     kinds, reviewed = np.arange(len(weights)), ~np.isnan(answers.reviewed)
     if any(not reviewed[answers.kind == kind].any() for kind in kinds):

@@ -47,13 +47,18 @@ def load(folder: Path, benchmark: Benchmark, recipes: Sequence[str] = (), image_
 def second_reader(verdicts: pl.DataFrame | None) -> pl.DataFrame:
     """Return a row for each kind of question: how often both readers' masks give the same answer.
 
-    - ``items``, ``patients``, ``chance``: the numbers of the benchmark's items and of patients, and chance.
-    - ``oracle``: the share of these items that have a right answer.
-    - ``by_second``: the share of these items to which the second mask gives the key's answer.
-    - ``items_back``: the number of items made from the second mask.
-    - ``by_first``: the share of items made from the second mask to which the first mask gives the key's answer.
+    The first reader's masks are those of the benchmark.
+
+    - ``items``, ``patients``: the number of the benchmark's items that the second reader's masks answer, and the number
+      of patients.
+    - ``chance``: the mean chance of the items.
+    - ``oracle``: the share of the items that can be answered correctly (a grid may have no cell that is a hit).
+    - ``by_second``: the share of the items that the second reader's masks answer correctly.
+    - ``items_back``: the number of items made from the second reader's masks.
+    - ``by_first``: the share of items made from the second reader's masks that the first reader's masks answer
+      correctly.
     - ``second_reader``: the mean of ``by_second`` and ``by_first``.
-    - ``ties``: the number of answers left out, because two pictures fit the mask about equally well.
+    - ``ties``: the number of answers left out because a mask fits two of an item's pictures about equally well.
 
     The table is empty without a second reader.
     """

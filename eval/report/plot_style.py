@@ -66,7 +66,10 @@ def svg_file(figure: Figure) -> bytes:
 
 
 def png_file(figure: Figure) -> bytes:
-    """Return the figure as a PNG file at 150 dots per inch, on white; a narrow figure has 1,000 dots in its width."""
+    """Return the figure as a PNG file on white, at 150 dots per inch.
+
+    A figure narrower than about 1,000 dots gets more dots per inch, until it is about 1,000 dots wide.
+    """
     out = io.BytesIO()
     dots = max(150, round(1000 / figure.get_figwidth()))
     with mpl.rc_context(_STYLE):

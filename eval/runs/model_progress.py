@@ -69,8 +69,8 @@ class ModelProgress:
     - ``set_aside``: the number of lines of the logs that are not turns.
     - ``pending``: the number of requests in batches without a result yet.
     - ``decision``: the result of a stopping rule.
-    - ``run_conditions``: the run's conditions (such as ``target``) if this command leaves some out.
-    - ``open_there``: the number of open turns in the conditions that are left out.
+    - ``run_conditions``: the run's conditions (such as ``target``) if this command does not ask some of them.
+    - ``open_there``: the number of open turns in the conditions that this command does not ask.
     """
 
     model: str

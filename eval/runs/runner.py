@@ -140,7 +140,10 @@ def interrupt() -> bool:
 
 
 def count_left_out(order: RunConfig, rows: Sequence[ModelProgress]) -> None:
-    """Count the open turns in conditions (such as ``target``) that this command leaves out, in the models' progress."""
+    """Record in each model's progress how many turns of the run this command leaves open.
+
+    These are the unanswered turns in conditions of the run (such as ``target``) that this command does not ask.
+    """
     held = asked_conditions(read_about(order.folder)) if rows else []
     others = [name for name in held if name not in order.interventions]
     if not others:

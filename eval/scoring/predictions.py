@@ -7,7 +7,8 @@ A file has one JSON object per line (schema ``prediction``), with an ``item_id``
 - ``place``: coordinates in pixels of the item's picture.
 - ``refused``: true.
 
-An item without a line counts as not asked, but a file need not answer both tasks (perception and grid).
+An item without a line counts as not asked. A model without any line on a task (perception or grid) is not graded on
+this task.
 """
 
 from __future__ import annotations

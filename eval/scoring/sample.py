@@ -303,9 +303,10 @@ def mask_incomplete(study: ScoredSample, table: pl.DataFrame, results: Iterable[
 
 
 def ordered(study: ScoredSample, table: pl.DataFrame, **orders: Sequence[object]) -> pl.DataFrame:
-    """Return the table sorted by model and protocol, in the order of the grades, then by the columns in ``orders``.
+    """Return the table sorted by model and protocol, then by the columns named in ``orders``.
 
-    ``orders`` has a list of values for each of these columns; other values come last.
+    Models and protocols come in the order of the grades. ``orders`` gives, for each further column, its values in the
+    wanted order; a value that is not listed comes last.
     """
     ranked = table.join(
         study.completeness.select(WHO).with_row_index("_who"), on=WHO, how="left", maintain_order="left"

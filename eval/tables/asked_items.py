@@ -1,7 +1,7 @@
 """Facts about the items that were asked: how their questions ended, what they cost, and which are contested.
 
-Scores on different items cannot be compared. A remark says so, and values of the items (such as chance) are shown
-beside several models only if they are equal for all of them.
+If models were asked different items, a remark says that their scores cannot be compared. A property of the items, such
+as chance, is then shown only if it has the same value for all models.
 """
 
 from __future__ import annotations

@@ -136,13 +136,13 @@ READINGS = ("all findings", "within findings", "within findings, at equal lesion
 
 
 def pointing(study: ScoredSample) -> pl.DataFrame:
-    """Return each model's correlation of right answers on detection with hits on the grid, over cases with the finding.
+    """Return each model's correlation between being right on detection and hitting the lesion on the grid.
 
-    The column ``how`` names the way it is computed:
+    Only cases with the finding are used. The column ``how`` says how the correlation is computed:
 
-    - "all findings": over all cases alike.
-    - "within findings": without the differences between the means of findings.
-    - "within findings, at equal lesion size": also without the linear effect of the logarithm of lesion size.
+    - "all findings": over the cases of all findings together.
+    - "within findings": after each finding's mean is subtracted from both columns.
+    - "within findings, at equal lesion size": after the linear effect of the logarithm of lesion size is removed, too.
 
     Further columns: ``model, protocol, cases, patients, correlation, correlation_low, correlation_high, unfinished``.
     """

@@ -206,7 +206,7 @@ def compare_models(study: ScoredSample) -> Comparison:
     - ``contrast``: ``protocol, score, medical, general`` (numbers of models), ``difference`` (mean of the medical
       models minus mean of the general models), ``p_labels`` (:func:`exchanges`).
     - ``detectable``: ``protocol, score, detectable, detectable_in_family``: the smallest difference that a test detects
-      with 80 % power, alone at 5 % or as the strictest test of the main family.
+      with 80 % power, as a single test at 5 %, and as the strictest test of the family ``confirmatory``.
     """
     found = matrices(study)
     domains, margin = study.graded.domains, study.graded.margin

@@ -37,14 +37,14 @@ COMPARISON = ("similar", "left", "right", "single")
 class AttributeRules:
     """A recipe's settings for attributes.
 
-    Areas are divided by the square of the picture's longer side, and distances by this side.
-
-    - ``involved_share``: the share of a region that must be covered for the region to count as involved: by one
-      component of the lesion or, with the rule ``union``, by the whole lesion.
-    - ``clear_distance``: the least distance of a clearly free region from the lesion (rule ``union``).
-    - ``lung_share``: the share of a lung that must be covered to count for severity and comparison.
-    - ``severity_cuts``: covered shares of a lung that separate the grades of severity.
-    - ``larger_ratio``: the least ratio of the larger to the smaller covered area at which one side counts as larger.
+    - ``min_component``: the smallest area of a component that counts, divided by the picture's longer side squared.
+    - ``involved_share``: the covered share of a region from which the region counts as involved. With the rule
+      ``component``, each component is measured alone; with ``union``, all components together.
+    - ``clear_distance``: the distance at which a region counts as clearly free, divided by the picture's longer side.
+    - ``lung_share``: the share of a lung that one component (with ``union``: all components) must cover to count for
+      severity and comparison.
+    - ``severity_cuts``: the covered shares of a lung at which the next grade of severity begins.
+    - ``larger_ratio``: the ratio of the larger to the smaller covered area from which one side counts as larger.
     """
 
     rule: Literal["component", "union"]
@@ -266,7 +266,7 @@ class Attributes:
 
 
 def right_options(drawn: Attributes, judged: Judgement, rules: AttributeRules) -> dict[str, tuple[int, ...]]:
-    """Return the right option numbers of every question that is asked, keyed by kind."""
+    """Return the correct option numbers of every question that is asked, keyed by kind."""
     right: dict[str, tuple[int, ...]] = {}
     if drawn.distribution:
         right["distribution"] = (min(judged.zones, 4),)
@@ -282,9 +282,9 @@ def right_options(drawn: Attributes, judged: Judgement, rules: AttributeRules) -
 
 
 def options_of_the_rest(drawn: Attributes, judged: Judgement, rules: AttributeRules) -> dict[str, tuple[int, ...]]:
-    """Return the right options of the kinds :data:`OF_SIDES` for a changed lesion, keyed by kind.
+    """Return the correct options of a changed lesion for the kinds in :data:`OF_SIDES`, keyed by kind.
 
-    The changed lesion is a part of the original one, or its mirror image. The severity question is left out if it asks
+    The changed lesion is a part or the mirror image of the original lesion. Severity is left out if its question asks
     about a lung that the changed lesion does not reach.
     """
     right = right_options(drawn, judged, rules)

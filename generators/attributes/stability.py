@@ -43,9 +43,10 @@ def variants(mask: Mask, radius: int) -> dict[int, Mask]:
 def stable_attributes(
     lesion: Mask, lungs: Lungs, drawn: Attributes, right: dict[str, tuple[int, ...]], rules: AttributeRules
 ) -> dict[str, bool]:
-    """Return True for each kind whose ``right`` options are the same for all nine combinations of masks.
+    """Return, for each kind, True if its ``right`` options stay the same when masks become slightly larger or smaller.
 
-    All kinds are False if a component of the lesion vanishes, appears, splits or merges.
+    Lesion and lungs are each shrunk, kept or grown: nine combinations. All kinds are False if a component of the lesion
+    vanishes, appears, splits or merges.
     """
     radius, least = noise_radius(lesion.shape), attribute_keys.least_pixels(lesion.shape, rules)
     # The window holds the largest masks plus one row of background, since the erosion of the cores must meet

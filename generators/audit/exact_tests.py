@@ -107,7 +107,7 @@ class BinaryScore(NamedTuple):
 
     @classmethod
     def of(cls, contests: Sequence[HypergeometricTrial]) -> BinaryScore:
-        """Return the score of the picks; each candidate gets one answer, yes if picked, otherwise no."""
+        """Return the score of answering yes for all picked candidates of the contests, and no for all others."""
         # Each hit adds a right yes, and also a right no: one wrong candidate fewer is picked.
         base = sum(row.size - row.right - row.picked for row in contests)
         hits = sum(row.hits for row in contests)

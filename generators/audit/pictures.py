@@ -152,12 +152,14 @@ def residues(name: str, number: int) -> dict[str, float]:
 
 
 def number_in(name: str) -> int | None:
-    """Return the number at the end of an id; None if there is none.
+    """Return the number at the end of an id; None if the id has no number at its end.
+
+    If the id ends in a word of eight or more hexadecimal digits, such as a case's id, this is a hexadecimal number. In
+    all other ids, the digits at the end are a decimal number.
 
     >>> number_in("c00000000000f"), number_in("case 12"), number_in("x")
     (15, 12, None)
     """
-    # Eight or more hexadecimal digits, such as those of a case's id, are read as a hexadecimal number.
     long = _LONG_HEX.search(name)
     if long:
         return int(long[1], 16)

@@ -295,7 +295,10 @@ def choice_rules(choices: Iterable[Choice], feature: str, namer: Namer) -> list[
 
 
 def by_room(choices: Sequence[Choice], feature: str, namer: Namer) -> list[Rule]:
-    """Return the rules of :func:`choice_rules` for three groups of items: little, medium and much room for edits."""
+    """Return the rules of :func:`choice_rules`, separately for items with little, medium and much room for edits.
+
+    The items are divided into thirds by each measure in ``Choice.room``.
+    """
     # A feature may be balanced over all items and yet predict the answer within one group.
     having = [choice for choice in choices if choice.room]
     rules = []

@@ -25,14 +25,18 @@ _SMALL_DISC = 8  # pixels: up to this radius, growing an area by a disc is faste
 
 @dataclass(frozen=True)
 class Deformation:
-    """A recipe's settings for edits. Lengths are divided by the picture's longer side, areas by the lesion's area.
+    """A recipe's settings for edits.
 
     - ``edit_count_weights``: the weights of one, two and three true edits.
-    - ``depth_to_size``: the wanted depth, divided by the radius of a disc as large as the edited part of the lesion.
-    - ``reach_to_depth``: the reach of an edit along the outline, divided by its depth.
-    - ``max_share``: the largest area that is added.
-    - ``iou``: the range of the IoU of the suboptimal with the optimal mask.
-    - ``tries``: the number of tries for each kind of edit.
+    - ``min_depth``, ``max_depth``: the range of an edit's depth, divided by the picture's longer side.
+    - ``depth_to_size``: the range of the wanted depth, divided by the radius of a disc as large as the edited part of
+      the lesion.
+    - ``reach_to_depth``: the range of an edit's reach along the outline, divided by the edit's depth.
+    - ``min_share``: the smallest area that an edit changes, divided by the lesion's area.
+    - ``max_share``: the largest area that an edit adds, divided by the lesion's area.
+    - ``min_gap``: the smallest distance between the changed areas of two edits, divided by the picture's longer side.
+    - ``iou``: the range of the IoU of the suboptimal mask and the optimal mask.
+    - ``tries``: the number of attempts to find edits of one kind.
     """
 
     edit_count_weights: tuple[float, float, float]

@@ -7,5 +7,5 @@ draws) and ``build_pass`` (its items). Then:
 - ``job``, ``recipe``: the settings.
 - ``checkpoint``: finished work of an interrupted generation.
 - ``executors``: worker processes.
-- ``balance_positions``: positions of right options.
+- ``balance_positions``: positions of correct options.
 """

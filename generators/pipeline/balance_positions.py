@@ -1,4 +1,4 @@
-"""Positions of right options among options without a natural order, balanced over the whole benchmark."""
+"""Positions of correct options among options without a natural order, balanced over the whole benchmark."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from chexqa.generators.pipeline.survey import AttributeSurvey, Survey
 
 
 def correct_name(attributes: AttributeSurvey, recipe: PerceptionRecipe) -> str | None:
-    """Return the name of the right option of a case's comparison item.
+    """Return the name of the correct option of a case's comparison item.
 
-    The result is None if there will be no such item, or if the recipe keeps the options in their natural order.
+    The result is None if the case gets no comparison item, or if the recipe keeps the options in their natural order.
     """
     if "comparison" not in attributes.right or recipe.attributes.rule != "union":
         return None
@@ -24,14 +24,14 @@ def correct_name(attributes: AttributeSurvey, recipe: PerceptionRecipe) -> str |
 
 
 def _right_name(attributes: AttributeSurvey) -> str:
-    """Return the name of the right option of the comparison item."""
+    """Return the name of the correct option of the comparison item."""
     return attributes.drawn.comparison[attributes.right["comparison"][0] - 1]
 
 
 def assign_positions(rights: Mapping[str, tuple[str, str]], seed: int) -> dict[str, int]:
-    """Return the position of each case's right option, from 1, keyed by case id.
+    """Return the position of each case's correct option, from 1, keyed by case id.
 
-    ``rights`` has the name of each case's right option, and the case's finding, keyed by case id. All positions are
+    ``rights`` has the name of each case's correct option, and the case's finding, keyed by case id. All positions are
     nearly equally frequent.
     """
     rng = stream(seed, "comparison places")
@@ -45,7 +45,7 @@ def assign_positions(rights: Mapping[str, tuple[str, str]], seed: int) -> dict[s
 
 
 def with_position(survey: Survey, place: int | None) -> Survey:
-    """Return a survey with the right option of the comparison item at position ``place``."""
+    """Return a survey with the correct option of the comparison item at position ``place``."""
     if place is None or survey.perception is None or survey.perception.attributes is None:
         return survey
     attributes = survey.perception.attributes

@@ -118,7 +118,7 @@ class CaseSummary:
     - ``flagged``: True if a little noise in the masks would change the key of an attribute item.
     - ``grid``: True if the case has a grid item.
     - ``places``: the kinds of question on places that the case can get.
-    - ``larger``: the right option of the comparison item, or None.
+    - ``larger``: the correct option of the comparison item, or None.
     - ``depth``: the depth of the case's edit as a fraction of the longer side; None without depths in the recipe.
     - ``size``: the lesion's share of the picture.
     """

@@ -18,7 +18,7 @@ class AttributeSurvey:
 
     Each of these has a value for each kind of question:
 
-    - ``right``: the numbers of the right options.
+    - ``right``: the numbers of the correct options.
     - ``stable``: False if a slightly different mask would change the answer.
     - ``margin``: ``abs(number - threshold) / threshold`` of the number that decides the answer.
     """

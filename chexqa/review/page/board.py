@@ -1,4 +1,4 @@
-"""The coordinator's page: the progress of all readers, without names, and agreement once all blind parts are closed."""
+"""The coordinator's page: each reviewer's progress, without names, and agreement once all blind parts are closed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from chexqa.review.resolve.compare import compare, places_of
 
 
 class Line(NamedTuple):
-    """Line of the coordinator's board: a reader's progress in one part of the work."""
+    """Line of the coordinator's board: a reviewer's progress in one part of the work.
+
+    ``reader`` is the reviewer's pseudonym.
+    """
 
     reader: str
     part: str
@@ -34,7 +37,7 @@ class Line(NamedTuple):
 class Agreed(NamedTuple):
     """Agreement of blind answers to one kind of question.
 
-    - ``units``: the number of questions (or of single options) that two or more readers answered.
+    - ``units``: the number of questions (or of single options) that two or more reviewers answered.
     - ``percent``, ``alpha``: the share of equal answers, and Krippendorff's alpha, as text.
     """
 
@@ -55,9 +58,9 @@ def pseudonyms(batch: Batch) -> dict[str, str]:
 
 
 def lines(batch: Batch, parts: Mapping[str, Sequence[PartAnswers]], shown: Collection[str]) -> list[Line]:
-    """Return the lines of the coordinator's board: the progress of each reader in each part.
+    """Return the lines of the coordinator's board: the progress of each reviewer in each part.
 
-    ``parts`` has each reviewer's parts in the order of work. ``shown`` has the names of the pages that readers can
+    ``parts`` has each reviewer's parts in the order of work. ``shown`` has the names of the pages that reviewers can
     already open.
     """
     names, found = pseudonyms(batch), []

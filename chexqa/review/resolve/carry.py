@@ -54,7 +54,7 @@ class Carried:
 
     @property
     def items(self) -> tuple[str, ...]:
-        """Return the ids of the items to judge; empty if masks were judged."""
+        """Return the ids of the items to judge in the new benchmark; empty if the verdicts are on masks."""
         again = [one.item_id for one in self.not_carried if one.item_id is not None]
         return tuple(dict.fromkeys([*again, *(item.item_id for item in self.fresh)]))
 

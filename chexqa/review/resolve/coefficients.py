@@ -72,7 +72,10 @@ _SCALARS = 5
 
 
 def closeness(categories: int) -> Floats:
-    """Return the agreement weight ``(categories, categories)`` of two categories: 1 if equal, 0 for first and last."""
+    """Return the agreement weight of each pair of ordered categories, as a matrix ``(categories, categories)``.
+
+    Of three categories, two equal ones have the weight 1, neighbours 0.75, the first and the last 0.
+    """
     places = np.arange(categories)
     return 1 - ((places[:, None] - places) / max(1, categories - 1)) ** 2
 

@@ -56,7 +56,7 @@ class SheetRow:
 
     - ``cells``: texts of the locked columns, keyed by column title.
     - ``choices``: the entries of the answer's drop-down list.
-    - ``options``: the number of yes/no columns: the number of options if several can be right, otherwise 0.
+    - ``options``: the number of yes/no columns, one for each option; 0 if only one option can be right.
     - ``typed``: words that a reviewer may type instead of a choice.
     - ``alone``: the words for "no option is right"; an answer with one of them may have no other word.
     - ``is_cell``: True if the answer is a cell of the grid.

@@ -58,9 +58,10 @@ def kinds_of_present(present: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str
 
 
 def with_place_kinds(survey: Survey, of_present: Mapping[str, set[str]]) -> Survey:
-    """Return the survey without the kinds of place question that no case with the finding is asked.
+    """Return the survey, limited to the kinds of place question that cases with the finding are asked too.
 
-    ``of_present`` has the kinds that cases with the finding are asked, keyed by finding.
+    The heart's width always stays, and the survey of a case with the finding is returned unchanged. ``of_present`` has
+    the kinds that cases with a finding are asked, keyed by finding.
     """
     if survey.places is None or survey.present:
         return survey

@@ -128,10 +128,10 @@ def _evidence(target: Target | None, size: tuple[int, int], headline: bool) -> P
 
 def marker_records(names: Iterable[tuple[str, str]], asked: Iterable[Question], bank: Record, seed: int,
                    store: Store) -> dict[str, Record]:  # fmt: skip
-    """Return the records of the pictures of test markers, keyed by source id.
+    """Return a record with the case, the items and the answers of each test marker, keyed by the marker's source id.
 
-    A record has items, answers and case in the form of a built case. ``names`` has, for each marker, a source id and
-    the case's id in the benchmark.
+    The picture of a marker is stored as a case, and the record has the form of a built case's. ``names`` has, for each
+    marker, the source id and the case id in the benchmark.
     """
     kinds = [(one.kind, one.texts[bank["language"]]) for one in asked if one.kind.name in markers.KINDS]
     made: dict[str, Record] = {}
