@@ -84,7 +84,7 @@ def place_wordings(language: str) -> Record:
 
 
 def reworded(conversation: Record, texts: Record, where: str, field: str) -> Record:
-    """Return a copy of ``conversation`` in which the texts of ``texts`` replace the texts of these names.
+    """Return a copy of ``conversation`` in which each text of ``texts`` replaces the text with the same name.
 
     Raise ``InputError`` for a name that ``conversation`` lacks, and for a missing placeholder. ``where`` and ``field``
     begin the message, such as ``en.yaml, field 'prompts.reason.answer': the placeholder {answer} is missing; add it.``

@@ -2,8 +2,9 @@
 
     python benchmarks/decide/run.py [RUNS] [--docs]
 
-For each of two designs, the script simulates 2,000 comparisons of two models and tests after every patient. ``--docs``
-also writes the table into docs/deciding.md. 2,000 runs take about two minutes.
+For each of two designs, the script simulates RUNS comparisons of two models, and tests after every patient whether the
+rule decides. RUNS is 2,000 by default, which takes about two minutes. ``--docs`` also writes the table into
+docs/deciding.md.
 """
 
 from __future__ import annotations

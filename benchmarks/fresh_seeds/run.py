@@ -74,7 +74,14 @@ def about(item: Item) -> tuple[str, str, str]:
 
 
 def memorisers(cases: int, seeds: int, first: int, folder: Path) -> None:
-    """Print the processor time of fresh seeds, and how many of them expose each of two memorisers."""
+    """Print what it costs to make a fresh seed, and how many fresh seeds expose each of two memorisers.
+
+    A memoriser is a simulated model that knows the first benchmark's key by heart.
+
+    - ``cases``: the number of phantoms.
+    - ``seeds``: the number of fresh seeds.
+    - ``first``: the seed of the first of them; the others follow.
+    """
     manifest = write_cases(folder / "cases", cases, seed=1, size=512, workers=2)
     bank, loaded = question_banks.load("en"), [recipe.load(name) for name in recipe.DEFAULT]
     plain = processor_time(

@@ -22,7 +22,8 @@ import torch_files  # noqa: E402
 def heat_maps(folder: Path, run: Callable[..., None], radiograph: str) -> None:
     """Make maps in several formats, a table of thresholds, a folder of graded maps, and a plugin with its maps.
 
-    ``radiograph`` is the name of the data set's radiograph that also gets maps.
+    Maps are made for the cases of the benchmark in ``folder``, and for ``radiograph``, a radiograph of the data set in
+    CheXlocalize's layout.
     """
     values = np.random.default_rng(0).random((24, 24)).astype(np.float32)
     loaded = benchmark.load(folder / "bench")

@@ -323,9 +323,9 @@ STANDS = ("fifo", "socket", "folder", "zero", "random", "null", "out", "loop", "
 
 
 def stand_in(path: Path, what: str, outside: Path) -> None:
-    """Put a link, pipe, socket, folder, an empty or a huge file in place of the file.
+    """Replace the file ``path`` by a link, a pipe, a socket, a folder, an empty file or a huge file, or remove it.
 
-    ``what`` is a name in ``STANDS``; with ``out`` the link leads to ``outside``.
+    ``what`` is a name in ``STANDS``. If it is ``"out"``, the file becomes a link to ``outside``.
     """
     import os
     import socket

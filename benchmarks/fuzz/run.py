@@ -1,11 +1,14 @@
 """Fuzzer of all commands: it runs them on damaged files and against hostile servers.
 
-    python benchmarks/fuzz/run.py [--minutes N | --tries N] [--workers N] [--only KIND]… [--keep DIR]
+    python benchmarks/fuzz/run.py [--minutes N | --tries N] [--workers N] [--only KIND]… [--real N] [--keep DIR]
+    python benchmarks/fuzz/run.py --try NUMBER
 
-chexqa makes valid files of every kind. A try changes one of them at random and runs a command on it. The try must end
-with exit code 0, 2 or 3 within 20 s and 1 GB, and must print neither control characters nor an API key. Otherwise it is
-a failure; ``--keep`` keeps its files with a script that runs it again. With ``--real N``, N further tries each start a
-new interpreter. ``--try NUMBER`` runs one try alone.
+chexqa makes valid files of every kind. A try changes one of these files at random and runs a command on it. A try
+passes if it ends with exit code 0, 2 or 3 within 20 s and 1 GB, and prints no control character and no API key.
+
+- ``--keep DIR``: store the files of each failed try, with a script that runs the try again.
+- ``--real N``: add N tries that each start a new Python interpreter; the other tries run in forked processes.
+- ``--try NUMBER``: run only the try of this number.
 """
 
 from __future__ import annotations

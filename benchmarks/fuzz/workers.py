@@ -325,7 +325,7 @@ def mend(folder: Path, changed: Path) -> bool:
 
 
 def hashes(record: object, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the hashes in a record with their paths."""
+    """Yield ``(path, hash)`` for each hash in a record; the path joins its keys, as in ``/files/items.jsonl``."""
     if isinstance(record, dict):
         for key, value in record.items():
             yield from hashes(value, f"{path}/{key}")

@@ -63,14 +63,15 @@ def side(values: np.ndarray) -> np.ndarray:
 
 
 def figures(found: np.ndarray, threshold: float) -> list[np.ndarray]:
-    """Return four arrays of results, each with a number for each of the three tasks.
+    """Return four arrays, each with one number for each of the three tasks. The arrays are:
 
     1. the median of the fitted thresholds, divided by the true threshold, minus 1;
     2. the share of intervals that contain the true threshold;
-    3. the share of runs that say correctly whether the threshold is below, within or above the tested depths;
-    4. the share of runs whose interval contradicts this completely.
+    3. the share of fitted thresholds that lie on the same side as the true threshold: below, within or above the tested
+       depths;
+    4. the share of intervals that lie wholly on another side than the true threshold.
 
-    ``found`` ``(runs, 3, 3)`` has the result of :func:`run` for each run.
+    ``found`` ``(runs, 3, 3)`` has the result of :func:`run` for each run. ``threshold`` is the true threshold in px.
     """
     value, low, high = found[..., 0], found[..., 1], found[..., 2]
     truth = side(np.array(threshold))

@@ -135,10 +135,12 @@ def right_or_wrong(item: Item, key: Answer, rng: random.Random) -> tuple[int, ..
 
 
 def same_bytes(saved: Path, sheet: Path, batch: Path, work: Path) -> None:
-    """Type the answers of a saved page into the sheet with its rows, and import both files.
+    """Raise ``AssertionError`` unless a page and a sheet with the same answers are imported as the same bytes.
 
-    Raises ``AssertionError`` unless both imports store the same bytes. ``batch`` is the exported folder; ``work`` is a
-    folder for the files.
+    - ``saved``: the saved page; its answers are copied into the sheet.
+    - ``sheet``: the workbook with the same rows as the page.
+    - ``batch``: the exported folder.
+    - ``work``: a folder for the filled sheet and the imported verdicts.
     """
     rows = {row["cells"][columns.ID]: row["cells"] for row in json.loads(saved.read_text())["rows"]}
     book = openpyxl.load_workbook(sheet)

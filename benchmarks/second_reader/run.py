@@ -53,7 +53,8 @@ def redraw(bench: Benchmark, folder: Path, px: float) -> None:
 def kept(bench: Benchmark, folder: Path) -> dict[str, float]:
     """Return the share of keys that are also right for the masks in ``folder``, keyed by kind of question.
 
-    Only the kinds :data:`COUNTED` are counted, without code of chexqa's ``second-reader``.
+    Only the kinds in :data:`COUNTED` are included. No code of ``chexqa second-reader`` is used, so the result can check
+    that command.
     """
     answers, cases = bench.key("counting")
     stays: dict[str, list[bool]] = {kind: [] for kind in COUNTED}

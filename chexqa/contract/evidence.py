@@ -334,7 +334,7 @@ class PlacesEvidence(_RegionEvidence):
 
 @dataclass(frozen=True, kw_only=True)
 class LungEvidence(_PartsEvidence):
-    """Evidence of severity in one lung (``side``): share and number of covered pixels of both lungs."""
+    """Evidence of a question on severity in the lung ``side``: each lung's covered share and covered pixels."""
 
     side: str
     lung_share: Mapping[str, float]

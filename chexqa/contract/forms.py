@@ -101,7 +101,7 @@ class Multi(Form):
 
 
 class Cell(Form):
-    """Form whose answer is one cell of the grid; the key lists every cell that is a hit, if there is one."""
+    """Form whose answer is one cell of the grid. The key lists all cells that are hits, and is empty if no cell is."""
 
     name = "cell"
     lists_options = False

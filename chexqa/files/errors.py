@@ -141,9 +141,9 @@ def _place(error: Exception) -> str:
 
 
 def first_file(error: BaseException) -> str | None:
-    """Return the file of the first frame outside chexqa and outside Python's import system; None without one.
+    """Return the file of the traceback's first frame outside chexqa and Python's import system; None if all are inside.
 
-    For a module of a user whose import failed, this is the module's file, wherever the error was raised.
+    If the import of a user's module failed, the result is this module's file, wherever the error was raised.
     """
     for frame, _ in traceback.walk_tb(error.__traceback__):
         if not _is_chexqa(frame) and frame.f_globals.get("__name__", "").partition(".")[0] != "importlib":

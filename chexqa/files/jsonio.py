@@ -248,7 +248,7 @@ def read_jsonl(path: Path, schema: str, inside: Path | None = None) -> Iterator[
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Loader of YAML with JSON's types.
+    """Loader of YAML that accepts only text as keys, and reads only ``true`` and ``false`` as booleans.
 
     A repeated key is an error, and so are more than ``limits.MAX_YAML_VALUES`` values after aliases are expanded.
     """
@@ -298,9 +298,9 @@ _StrictLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^(true
 
 
 def read_yaml(path: Path, schema: str) -> Record:
-    """Read one YAML mapping with JSON's types and check it against ``schema``.
+    """Read a YAML file that contains one mapping, and check the mapping against ``schema``.
 
-    Raises ``InputError`` for a repeated key.
+    Raises ``InputError`` for a repeated key, and for a value that JSON cannot express, such as a date without quotes.
     """
     text = read_text(path, limits.MAX_YAML_BYTES)
     try:

@@ -1,4 +1,4 @@
-"""Index of the gallery: one script with the data of every entry that the page's filters and cards use."""
+"""Index of the gallery: one script that holds, for every entry, the data that the page's filters and cards use."""
 
 from __future__ import annotations
 

@@ -45,7 +45,12 @@ class Task:
 
 @dataclass(frozen=True)
 class Done:
-    """Result of a task: pictures as text, keyed by number; outlines, by case; SVG paths of options, by item."""
+    """Result of a task.
+
+    - ``pictures``: each picture as text (:func:`encoded`), keyed by its number.
+    - ``outlines``: the outline of each case that has one, keyed by case id.
+    - ``regions``: the SVG path of each region that is an option, keyed by item id and then by option number.
+    """
 
     pictures: dict[int, str]
     outlines: dict[str, dict[str, Any]]

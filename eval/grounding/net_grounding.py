@@ -50,19 +50,17 @@ def triples(pairs: pl.DataFrame) -> pl.DataFrame:
 
 @dataclass(frozen=True, eq=False)
 class NetGrounding:
-    """Net grounding of models, by finding and as a mean over findings.
+    """Net grounding of models, for each finding and as a mean over findings.
 
-    By finding, one value for each row of ``cells`` (model, protocol, finding):
-
+    - ``cells``: the model, protocol and finding that each value of the next three fields belongs to.
     - ``target``: the share of answers that change when the lesion is filled.
     - ``irrelevant``: the share of answers that change when other lung tissue is filled.
     - ``by_finding``: net grounding, ``target - irrelevant``.
-
-    Means over the findings with enough patients, one value for each row of ``keys`` (model, protocol):
-
-    - ``macro``: net grounding.
-    - ``right_and_grounded``: the share of right answers that change only when the lesion is filled.
-    - ``findings``: the number of findings in the mean.
+    - ``keys``: the model and protocol that each value of the next three fields belongs to.
+    - ``macro``: the mean of net grounding over the findings with enough patients.
+    - ``right_and_grounded``: the share of all answers that are right and change only when the lesion is filled; a mean
+      over the same findings.
+    - ``findings``: the number of findings in these means.
     """
 
     keys: pl.DataFrame

@@ -53,9 +53,9 @@ def stability(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estima
 
 
 def uar(sample: Sample, originals: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return UAR: how often a model gives other patients the detection answer that it rightly gave one patient.
+    """Return UAR: for the right detection answers, the mean share of other patients who get the same answer.
 
-    UAR is the mean of the column ``same`` of :func:`with_partners` over right answers.
+    The other patients have the same finding, view, sex and key as the patient (:func:`with_partners`).
     """
     rows = with_partners(originals).filter("right")
     return rate(sample, rows, pl.col("same"), binary=False)
@@ -64,8 +64,8 @@ def uar(sample: Sample, originals: pl.DataFrame) -> tuple[pl.DataFrame, Estimate
 def with_partners(originals: pl.DataFrame) -> pl.DataFrame:
     """Return the detection answers with two more columns; answers without comparable patients are left out.
 
-    - ``others``: the number of answers on other patients with this finding, view, sex and key.
-    - ``same``: the share of these answers that are equal to this one.
+    - ``others``: the number of the model's answers on other patients with the same finding, view, sex and key.
+    - ``same``: the share of the answers on other patients that are equal to the row's answer.
     """
     rows = originals.filter(kind="detection")
     everybody = pl.len().over(_LIKE)

@@ -106,5 +106,5 @@ def _plain(label: str) -> str:
     about="Grad-CAM of a classifier's output for the finding (DenseNet or ResNet of torchvision or torchxrayvision).",
 )
 def load(loading: Loading) -> Maker:
-    """Return a maker of Grad-CAM maps of a classifier's output."""
+    """Return a maker of Grad-CAM maps that show what a classifier's output depends on."""
     return ClassifierMaps(loading)

@@ -87,6 +87,6 @@ class GradientMaps:
 
 @map_loader("clip-gradcam", about="Grad-CAM of the similarity of radiograph and text, for any CLIP or SigLIP model.")
 def load(loading: Loading) -> Maker:
-    """Return a maker of Grad-CAM maps of the similarity of radiograph and text."""
+    """Return a maker of Grad-CAM maps that show what the similarity of radiograph and text depends on."""
     model = read_clip(loading.weights, loading.device)
     return GradientMaps(model, loading.prompts, loading.device)

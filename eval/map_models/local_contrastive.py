@@ -1,15 +1,16 @@
 """Maps of models that align words with regions of the radiograph (such as GLoRIA and BioViL).
 
-The folder has ``map_model.json`` (``image``, ``text``, ``map``), a text model with its tokenizer in the folder
-``text``, and a state dict with these keys:
+A model's folder has ``map_model.json`` (fields ``image``, ``text``, ``map``), a text model with its tokenizer in the
+folder ``text``, and a state dict with these keys:
 
-- ``trunk.*``: a network of torchvision.
-- ``local.*``: a linear layer from the channels of ``image.layer`` to the common space.
-- ``global.*``: a linear layer from the pooled last layer to the common space.
-- ``text.*``: a linear layer from the text model to the common space; optional.
+- ``trunk.*``: a network of torchvision. Its layer named by the setting ``layer`` of the field ``image`` gives the
+  features of each region.
+- ``local.*``: a linear layer from these features to the common space of pictures and text.
+- ``global.*``: a linear layer from the features of the last layer, averaged over the picture, to the common space.
+- ``text.*``: a linear layer from the text model's embeddings to the common space; optional.
 
-With ``map: attention``, every word attends to the regions, and the map is the mean over the words. With ``map:
-cosine``, the map is the cosine of each region with the sentence.
+The field ``map`` says how a map is made: ``attention`` is the mean over the words of each word's attention to the
+regions; ``cosine`` is the cosine similarity of each region with the sentence.
 """
 
 from __future__ import annotations

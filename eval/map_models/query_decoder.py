@@ -1,11 +1,12 @@
 """Maps of models whose decoder has a query for each finding (such as MedKLIP): the query's attention to each position.
 
-The folder has ``map_model.json`` (``image``, ``text``, ``heads``, ``layers``), a text model in the folder ``text``, and
-a state dict with these keys:
+A model's folder has ``map_model.json`` (fields ``image``, ``text``, ``heads``, ``layers``), a text model in the folder
+``text``, and a state dict with these keys:
 
-- ``trunk.*``: a network of torchvision.
-- ``memory.*``: a linear layer from the channels of ``image.layer`` to the decoder's width.
-- ``query.*``: a linear layer from the text model to the decoder's width; optional.
+- ``trunk.*``: a network of torchvision. Its layer named by the setting ``layer`` of the field ``image`` gives the
+  features of each position.
+- ``memory.*``: a linear layer from these features to the decoder's width.
+- ``query.*``: a linear layer from the text model's embeddings to the decoder's width; optional.
 - ``decoder.layers.N.*`` and ``decoder.norm.*``: torch's TransformerDecoder; N is the number of the layer.
 - ``head.*``: a linear layer to one output, or to two (absent and present).
 - ``position``: an embedding of each position; optional.
@@ -28,7 +29,7 @@ from chexqa.imaging.read import Gray
 
 
 class QueryDecoderMaps:
-    """Maps made from the cross-attention of a finding's query."""
+    """Maker of maps that show where in the radiograph a finding's query attends."""
 
     def __init__(self, loading: Loading) -> None:
         """Read the model from its folder."""
@@ -147,5 +148,5 @@ def _chosen(layers: list[int] | None, depth: int, where: Any) -> list[int]:
     about="Cross-attention of a finding's query, averaged over the heads of chosen layers (models such as MedKLIP).",
 )
 def load(loading: Loading) -> Maker:
-    """Return a maker of maps of the cross-attention of a finding's query."""
+    """Return a maker of maps that show where in the radiograph a finding's query attends."""
     return QueryDecoderMaps(loading)

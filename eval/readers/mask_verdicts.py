@@ -67,11 +67,12 @@ def read_second_masks(
 ) -> dict[str, SecondMask]:
     """Return the second reader's masks, keyed by the benchmark's case ids.
 
-    ``folder`` is a manifest, a folder with ``cases.jsonl``, or a folder of PNG files named after the source's case ids
-    (``a/b.png`` for the case ``a/b``). Masks of cases outside the benchmark are ignored.
+    - ``folder``: a manifest, a folder with ``cases.jsonl``, or a folder of PNG files named after the case ids in the
+      benchmark's source (``a/b.png`` for the case ``a/b``). Masks of cases outside the benchmark are ignored.
+    - ``image_root``: the folder that a manifest's paths are relative to; None: the manifest's own folder.
 
-    Raises ``InputError`` if no mask is left, for a mask of another radiograph or size, and for a mask redrawn in a
-    review.
+    Raises ``InputError`` if no case of the benchmark has a second mask, and for a mask that was drawn on another
+    radiograph, has other proportions than the radiograph, or was redrawn in a review.
     """
     _, cases = benchmark.key("--second-masks")
     wanted = {case.source_case_id: case for case in cases.values()}
@@ -144,10 +145,11 @@ class Subject:
 
 
 class Verdict(NamedTuple):
-    """Result for one item that was made from one reader's mask and answered from the other reader's mask.
+    """Result for one item that was made from one of two masks and answered from the other.
 
-    - ``back``: False if the item was made from the benchmark's mask, and answered from the second reader's; True if it
-      is the other way round.
+    The two masks are the benchmark's and the second reader's.
+
+    - ``back``: True if the item was made from the second reader's mask; False if it was made from the benchmark's.
     - ``right``: True if the answer is right; None for a tie, in which two of four pictures fit about equally well.
     - ``key``: the benchmark's key for this kind and case.
     """

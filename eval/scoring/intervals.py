@@ -106,7 +106,7 @@ class Makeup:
         )  # fmt: skip
 
     def freedom(self, members: sparse.csr_matrix) -> Floats:
-        """Return Satterthwaite's degrees of freedom ``(M,)``; at most the number of clusters minus 1."""
+        """Return each score's degrees of freedom ``(M,)`` by Satterthwaite, at most its number of clusters minus 1."""
         freedom: Floats = np.fmin(np.diff(members.indptr) - 1, _ratio(self.alike**2, self.alike_squares))
         return freedom
 

@@ -106,9 +106,10 @@ def exchange_labels(
 ) -> Floats:
     """Return one-sided p-values ``(K + 1,)`` of tests whether K shares of right answers drop from sample a to sample b.
 
-    The last p is for the mean of the K drops. The other arguments have the shape ``(P, K)``: each patient's number of
-    right answers (``right_a, right_b``) and of all answers (``whole_a, whole_b``). A patient may have answers in only
-    one sample.
+    The last p is for the mean of the K drops.
+
+    - ``right_a, right_b (P, K)``: the number of right answers of each patient in sample a and in sample b.
+    - ``whole_a, whole_b (P, K)``: the number of all answers. A patient may have answers in only one sample.
     """
     # If both samples come from one distribution, a patient's answers in a and in b can be exchanged. p is the share of
     # random exchanges with a drop at least as large as the observed drop, which counts as one draw.

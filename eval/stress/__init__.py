@@ -1,6 +1,6 @@
-"""Stress: the same questions with degraded radiographs, in other words, or after a line of false history.
+"""Stress: the same questions with degraded radiographs, with another wording, or after a line of false history.
 
 - ``degradations``: changes of a radiograph; ``cells``: the stress of each item.
 - ``stressed_pictures``: degraded pictures, made while a run asks.
-- ``wordings``: the other words; ``wording_sheet``, ``unequal_wordings``: their review.
+- ``wordings``: the other wordings; ``wording_sheet``, ``unequal_wordings``: the review of these wordings.
 """

@@ -63,7 +63,10 @@ def reviewed(benchmark: Benchmark) -> list[Record]:
 
 
 def store(benchmark: Benchmark, rows: Iterable[Record]) -> Path:
-    """Store rows in the benchmark's folder and return the file; a row replaces the reviewer's earlier row."""
+    """Store rows of the review in the benchmark's folder, and return the file.
+
+    A row replaces the same reviewer's earlier row on the same question and wording.
+    """
     path = benchmark.folder / FILE
     held = {(row["kind"], row["wording"], row["rule"], row["reviewer"]): row for row in [*reviewed(benchmark), *rows]}
     write_json(path, {"schema_version": 1, "rows": [held[name] for name in sorted(held)]}, "wording_review")

@@ -30,7 +30,8 @@ _OF_CASE = ("finding", "outline", "area", "note", "side")
 class Pair(NamedTuple):
     """A question in the bank's wording and in another wording.
 
-    ``rule`` numbers the versions of a question, from 1, such as with "a fifth" in some items and "a quarter" in others.
+    ``rule`` is the number, from 1, of the question's version. Versions of a question name different numbers of the
+    recipe, such as "a fifth" and "a quarter".
     """
 
     wording: Wording

@@ -87,10 +87,11 @@ _TASK = pl.when(pl.col("stage").is_null()).then("kind").otherwise(pl.lit(PERCEPT
 
 
 def by_items(graded: Graded) -> list[Graded]:
-    """Return the grades in groups of models that were asked the same items.
+    """Return the grades divided into groups of models that were asked the same items.
 
-    The group with the most items comes first; groups that have only baselines come last. A model under another protocol
-    counts as another model. Models are compared within the tasks (perception, grid) that both were asked.
+    Models of a group share a task (perception, grid), and were asked the same items in each task that they share. A
+    model under two protocols counts as two models. The group with the most items comes first; groups that have
+    only baselines come last.
     """
     asked: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
     rows = graded.grades.select(*WHO, "item_id", _TASK)
@@ -139,9 +140,9 @@ def on_shared(graded: Graded) -> Graded:
 
 
 def simulated(graded: Graded) -> str | None:
-    """Return a sentence that names the models and readers that an offline baseline of chexqa stood in for.
+    """Return a sentence that names the models and readers whose answers came from an offline baseline of chexqa.
 
-    The result is None if there are none. A baseline under its own name does not count.
+    The result is None if the answers of all models and readers are their own.
     """
     asked = set(graded.grades["model"])
     found = [name for run in graded.runs for name in run.about["models"] if name in asked and simulator(run, name)]

@@ -266,8 +266,8 @@ COLUMNS: dict[str, str] = {
     **sure.COLUMNS,
     "cost_usd": "cost in dollars of the questions on the original pictures, with their failed attempts as far as the "
     "server counted tokens; empty if a price is unknown",
-    "asked_altered": "number of questions with an outcome on altered or degraded pictures, in other words, or after a "
-    "false history",
+    "asked_altered": "number of questions with an outcome on altered or degraded pictures, with another wording, or "
+    "after a false history",
     "cost_altered_usd": "cost in dollars of these further questions; empty if a price is unknown",
     "cost_per_1000_usd": "cost in dollars per thousand questions",
     "output_tokens": "mean number of tokens of a reply, with reasoning",

@@ -137,9 +137,10 @@ def kind_rows(study: ScoredSample) -> pl.DataFrame:
 
 
 def make_matrix(sample: Sample, rows: pl.DataFrame, models: list[str], protocol: str, main: bool) -> ScoreMatrix:
-    """Return the matrix of scores of models that were asked the same items: levels, their mean, then other scores.
+    """Return the score matrix of models that were asked the same items.
 
-    ``rows`` is the result of :func:`score_rows`, not empty.
+    The scores are the levels, then the mean of the levels, then the other scores of ``rows``. ``rows`` has rows of
+    :func:`score_rows`, at least one.
     """
     groups = Groups(sample, rows, ["score", "part", "stratum", "model"])
     right, whole, chance = groups.sums(RIGHT), groups.sums(WEIGHT), groups.sums(CHANCE)

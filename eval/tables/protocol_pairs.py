@@ -119,11 +119,11 @@ def _differences(matrix: ScoreMatrix, pairs: list[tuple[str, str, str]], margin:
 
 
 def rankings(groups: pl.DataFrame) -> pl.DataFrame:
-    """Return the agreement of two rankings of the models: by two scores, or by one score under two protocols.
+    """Return how well two rankings of the models agree: by two scores, or by one score under two protocols.
 
-    ``groups`` is the report's table ``groups``. Columns: ``protocol_a, score_a, protocol_b, score_b, models, tau``
-    (Kendall's tau-b), ``tau_least, tau_most`` (range of tau without one of the models). Baselines and readers are not
-    ranked.
+    ``groups`` is the report's table of this name; its baselines and readers are not ranked. The returned table has a
+    row for each pair of rankings, with the columns ``protocol_a, score_a, protocol_b, score_b``, ``models`` (how many
+    are ranked), ``tau`` (Kendall's tau-b), and ``tau_least, tau_most`` (range of tau when any one model is left out).
     """
     ranked = groups.filter(~pl.any_horizontal(pl.col("model").str.starts_with(mark) for mark in model_pairs.NO_RIVALS))
     values: dict[tuple[str, str], dict[str, float]] = {}

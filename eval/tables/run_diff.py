@@ -74,12 +74,14 @@ def compare_runs(
     first: str | Path, second: str | Path, shared: bool = False, models: tuple[str, str] | None = None,
     benchmark_folders: Sequence[str | Path | None] = (None, None), reread: bool = False, margin: float = MARGIN,
 ) -> list[Compared]:  # fmt: skip
-    """Return a comparison for each model that both runs have, or for the two models named in ``models``.
+    """Return a comparison of the two runs for each pair of models: the pair ``models``, or every matching pair.
 
     - ``first``, ``second``: folders of runs, or files of predictions (``.jsonl``).
     - ``shared``: True to allow runs of two benchmarks; items are compared if question, options, pictures and key are
       equal. False: raise ``InputError`` if the benchmarks differ.
-    - ``benchmark_folders``: the benchmarks of files of predictions; None: the other run's.
+    - ``models``: a model of the first run and a model of the second; None: the pairs of :func:`matching_models`.
+    - ``benchmark_folders``: the folder of each run's benchmark. None: the folder that the run records, or, for a file
+      of predictions, the benchmark of the other run.
     - ``reread``: True to read the stored replies again with the current parser.
     - ``margin``: scores (fractions) that differ by less are called alike.
     """
@@ -143,9 +145,9 @@ def _predicted(path: Path, folder: Path | None, other: Run | None) -> Run:
 
 
 def matching_models(runs: tuple[Run, Run]) -> list[tuple[str, str]]:
-    """Return the pairs of models with equal names; without any, the only model of each run.
+    """Return the pairs of models with equal names, or the only model of each run if no names are equal.
 
-    Raise ``InputError`` if the runs have no model in common, and one of them has several.
+    Raise ``InputError`` if no names are equal and a run has several models.
     """
     common = [name for name in runs[0].models if name in runs[1].models]
     if common:

@@ -114,11 +114,11 @@ class _Model:
             for place in np.linspace(low - 1, high + 1, _STARTS)
             for slope in _FIRST_SLOPES
         ]
-        return max(tried, key=lambda one: log_likelihood(task, one, middle)[0])
+        return max(tried, key=lambda one: log_likelihood(task, one)[0])
 
     def value(self, parameters: Floats) -> tuple[float, Floats, Floats]:
         """Return the log likelihood of all tasks, its gradient ``(4,)`` and the expected information ``(4, 4)``."""
-        most, scores, information = log_likelihood(self.pooled, parameters, parameters[LAPSE])
+        most, scores, information = log_likelihood(self.pooled, parameters)
         gradient, lapse = scores.sum(axis=0), parameters[LAPSE]
         gradient[LAPSE] += float(self.others(lapse, 1))
         information[LAPSE, LAPSE] += max(-float(self.others(lapse, 2)), 0.0)
@@ -218,12 +218,12 @@ class _Model:
         free = free[free < LAPSE]
         if THRESHOLD not in free:
             return 1.0
-        information = log_likelihood(self.pooled, best, best[LAPSE])[2][np.ix_(free, free)]
+        information = log_likelihood(self.pooled, best)[2][np.ix_(free, free)]
         try:
             inverse = np.linalg.inv(information)
         except np.linalg.LinAlgError:
             return 1.0
-        scores = log_likelihood(self.task, best, best[LAPSE])[1][:, free]
+        scores = log_likelihood(self.task, best)[1][:, free]
         _, whose = np.unique(self.task.cluster, return_inverse=True)
         summed = np.stack([np.bincount(whose, column) for column in scores.T], axis=1)
         spread = inverse @ (summed.T @ summed) @ inverse * len(summed) / max(len(summed) - 1, 1)

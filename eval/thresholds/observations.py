@@ -21,12 +21,14 @@ _UNIT: dict[str, Any] = {"item_id": pl.String, "seen_in": pl.String, "option": p
 
 
 def observations(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each response of a model in one of the three tasks, with these columns beside the item's:
+    """Return the models' responses in the three :data:`TASKS`: a row for each outline, point or set of pictures.
+
+    Columns, beside those that name model, protocol, item and patient:
 
     - ``seen_in``: the task.
-    - ``option``: the number of the option that is responded to.
-    - ``depth``: the depth of the error in pixels of the working image; null if there is no error.
-    - ``response``: True if the outline is called wrong, the point is marked, or the right picture is chosen.
+    - ``option``: the number of the option that is chosen if the response is True.
+    - ``depth``: the depth of the outline's error in pixels of the working image; null if there is no error.
+    - ``response``: True if the model calls the outline wrong, marks the point, or chooses the right picture.
     """
     units = list(_units(study.benchmark))
     read = study.said.select(*WHO, "item_id", "case_id", "cluster", "state", "parsed")

@@ -76,15 +76,16 @@ def pooled(task: Task) -> Task:
                                                                                strict=True)))  # fmt: skip
 
 
-def probability(task: Task, parameters: Floats, lapse: float) -> tuple[Floats, Floats]:
+def probability(task: Task, parameters: Floats) -> tuple[Floats, Floats]:
     """Return the probability ``(N,)`` of the response 1, and its derivatives ``(N, 4)`` by the parameters.
 
-    ``parameters (4,)`` has the log threshold, the log slope, the bias and the lapse rate.
+    The four ``parameters`` are the log threshold, the log slope, the bias (the criterion, or the log odds of the
+    floor), and the lapse rate, which is the share of answers that do not depend on the picture.
     """
     slope = np.exp(parameters[SLOPE])
     log_z = np.where(task.has_error, np.minimum(slope * (task.log_depth - parameters[THRESHOLD]), _LARGEST_LOG), 0.0)
     z = np.where(task.has_error, np.exp(log_z), 0.0)
-    of_z, of_bias, of_lapse, share = _of_form(task.form, z, parameters[BIAS], lapse)
+    of_z, of_bias, of_lapse, share = _of_form(task.form, z, parameters[BIAS], parameters[LAPSE])
     return share, np.stack([-slope * z * of_z, log_z * z * of_z, of_bias, of_lapse], axis=1)
 
 
@@ -104,9 +105,9 @@ def _of_form(form: Form, z: Floats, bias: float, lapse: float) -> tuple[Floats, 
     return room * _LOG_2 * rest, of_floor, rest - 1, floor + room * (1 - rest)
 
 
-def log_likelihood(task: Task, parameters: Floats, lapse: float) -> tuple[float, Floats, Floats]:
+def log_likelihood(task: Task, parameters: Floats) -> tuple[float, Floats, Floats]:
     """Return the log likelihood, each observation's part of its gradient ``(N, 4)``, and the information ``(4, 4)``."""
-    raw, derivatives = probability(task, parameters, lapse)
+    raw, derivatives = probability(task, parameters)
     share = np.clip(raw, _LEAST, 1 - _LEAST)
     said, spread = task.response, share * (1 - share)
     most = float(task.weight @ (said * np.log(share) + (1 - said) * np.log1p(-share)))

@@ -72,7 +72,7 @@ class Measures:
 
     @property
     def union(self) -> dict[str, float]:
-        """Return the share of every region that all components together cover."""
+        """Return the covered share of each region, summed over all components; keyed by the region's name."""
         return {name: sum(part.regions.get(name, 0.0) for part in self.components) for name in self.regions}
 
 
@@ -119,7 +119,7 @@ class Ground:
 
     @classmethod
     def of(cls, lungs: Lungs) -> Ground:
-        """Return the measures of two lungs ``(H, W)``, which already include the lesion parts that touch them."""
+        """Return the object for two lung masks ``(H, W)`` to which :func:`grow` has added the lesion parts."""
         lines = frames(lungs)
         sizes: dict[str, int] = {}
         pixels: dict[str, int] = {}

@@ -110,9 +110,9 @@ class Background(NamedTuple):
         return cls(np.asarray(green), np.asarray(covered == 0))
 
     def measures(self) -> Measures:
-        """Return mean, spread and tails of the background's grey levels, and the share of odd levels.
+        """Return the mean, spread and tails of the background's grey levels, and the share of odd levels (1, 3, …).
 
-        The result is {} if every pixel is near the drawing.
+        The result is {} if the picture has no background.
         """
         counts = np.bincount(self.grey[self.is_background], minlength=256)
         if not counts.any():
@@ -131,7 +131,7 @@ class Background(NamedTuple):
     def against(self, radiograph: npt.NDArray[np.uint8]) -> Measures:
         """Return the background's mean difference in grey from the radiograph, and the share of pixels that differ.
 
-        The result is {} if the sizes differ, or if every pixel is near the drawing.
+        The result is {} if the sizes differ, or if the picture has no background.
         """
         if radiograph.shape != self.grey.shape or not self.is_background.any():
             return {}

@@ -1,6 +1,6 @@
-"""Guesses without the picture that are no leaks: frequent answers, and answers implied by the rules.
+"""Scores of guesses without the picture: the most frequent answer, and answers that the rules imply.
 
-They are reported beside chance, without a p value.
+These guesses do not count as leaks. Their scores are reported beside chance, without a p value.
 """
 
 from __future__ import annotations

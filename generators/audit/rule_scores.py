@@ -120,8 +120,9 @@ class Rule(NamedTuple):
     """Outcome of one rule.
 
     - ``contests``: the sets of candidates from which the rule picks.
-    - ``answers``, ``right``: the number of all answers in them, and of right ones.
-    - ``expected``: the number of right answers by chance.
+    - ``answers``: the number of candidates that the rule picks in all contests together.
+    - ``right``: the number of picked candidates that are right.
+    - ``expected``: the number of picked candidates that are right by chance.
     """
 
     name: str

@@ -61,7 +61,7 @@ def split(pool: int, required: int, free: int) -> tuple[int, int]:
     return first, min(free, pool - first)
 
 
-def spread(rows: list[Candidate], depths: Sequence[float]) -> list[Candidate]:
+def take_turns(rows: list[Candidate], depths: Sequence[float]) -> list[Candidate]:
     """Return the cases in an order in which groups take turns.
 
     A group is all cases of one depth of edits and one third of lesion size. ``depths`` are the recipe's; if it names
@@ -70,13 +70,16 @@ def spread(rows: list[Candidate], depths: Sequence[float]) -> list[Candidate]:
     return rows if not depths else [row for _, _, row in sorted(_ranked(rows, depths), key=lambda one: one[0])]
 
 
-def divided(rows: list[Candidate], depths: Sequence[float]) -> list[Candidate]:
-    """Return the cases in an order that spaces the cases of each group (of :func:`spread`) evenly."""
+def evenly_spaced(rows: list[Candidate], depths: Sequence[float]) -> list[Candidate]:
+    """Return the cases in an order in which the cases of each group lie evenly spaced.
+
+    Groups and ``depths`` are as in :func:`take_turns`.
+    """
     return rows if not depths else [row for _, _, row in sorted(_ranked(rows, depths), key=lambda one: one[1])]
 
 
 def _ranked(rows: list[Candidate], depths: Sequence[float]) -> list[tuple[int, float, Candidate]]:
-    """Return three values for each case: its rank in its group of :func:`spread`, the rank as a share, and the case."""
+    """Return three values for each case: the rank in its group of :func:`take_turns`, the rank as a share, the case."""
     order = sorted(range(len(rows)), key=lambda place: rows[place].size)
     third = {place: 3 * rank // max(len(rows), 1) for rank, place in enumerate(order)}
     cells = [
@@ -120,9 +123,9 @@ def draw_paths(
         present, absent = _without_duplicates(shuffled, with_finding, unused)
         required, free = split(len(present), quotas.revision_required, quotas.revision_free)
         # Doubtful cases last; then shuffle again, so neither path gets mainly doubtful cases.
-        present = spread(present, recipe.depths)
+        present = take_turns(present, recipe.depths)
         drawn = sorted(present, key=lambda row: row.flagged)[: required + free]
-        with_lesion[finding] = divided([drawn[index] for index in rng.permutation(len(drawn))], recipe.depths)
+        with_lesion[finding] = evenly_spaced([drawn[index] for index in rng.permutation(len(drawn))], recipe.depths)
         without[finding] = absent
     wanted = {name: lesion_free_share(len(rows), len(with_lesion[name]), quotas) for name, rows in without.items()}
     used = [row.image_key for drawn in with_lesion.values() for row in drawn]

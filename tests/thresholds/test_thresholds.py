@@ -84,10 +84,10 @@ def test_derivatives_of_the_functions_are_those_of_finite_differences(form: str)
     depth = np.array([2.0, 5, 20, 60, np.nan, np.nan])
     task = task_of(form, depth, depth > 4, np.arange(6))  # type: ignore[arg-type]
     at = np.array([1.7, 0.3, -0.6, 0.03])
-    _, derivatives = probability(task, at, at[3])
+    _, derivatives = probability(task, at)
     for number in range(4):
         step = 1e-6 * np.eye(4)[number]
-        upper, lower = (probability(task, at + sign * step, (at + sign * step)[3])[0] for sign in (1, -1))
+        upper, lower = (probability(task, at + sign * step)[0] for sign in (1, -1))
         assert derivatives[:, number] == pytest.approx((upper - lower) / 2e-6, abs=1e-7)
 
 
@@ -135,7 +135,7 @@ def test_scores_sum_to_zero_at_the_fitted_values(observers: ModuleType) -> None:
     found = fit({"points": task})["points"]
     logit = math.log(found.bias / (1 - found.bias))
     at = np.array([math.log(found.value), math.log(found.slope), logit, found.lapse])
-    scores = log_likelihood(task, at, found.lapse)[1].sum(axis=0)
+    scores = log_likelihood(task, at)[1].sum(axis=0)
     assert np.abs(scores[:3]).max() < 0.1
 
 

@@ -85,9 +85,9 @@ def export(
     sample: int | None, seed: int, blind_answers: bool, planted: float, both_parts: bool, fmt: str, page: bool,
     page_only: bool, source_pixels: bool, manifest: Path | None, image_root: Path | None, runs: tuple[Path, ...],
 ) -> None:  # fmt: skip
-    """Assign the items of BENCH, or the masks of CASES or BENCH, to reviewers.
+    """Assign items or masks to reviewers; each reviewer gets a folder with a spreadsheet.
 
-    Each reviewer gets a folder with a spreadsheet.
+    Items come from the benchmark BENCH. Masks (--what masks) come from BENCH, or from CASES, a manifest.
     """
     from chexqa.review.export_options import reviewer_names, usual_overlap
     from chexqa.review.sheets.export import Wish, export

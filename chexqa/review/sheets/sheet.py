@@ -107,7 +107,7 @@ class Book:
 
     @property
     def looks(self) -> SheetKind:
-        """The kind of sheet that decides the columns and reasons: ``masks`` if the rows are masks, else ``kind``."""
+        """The kind of sheet whose columns and reasons are used: ``"masks"`` if any row is a mask, else ``kind``."""
         return "masks" if any(layout.is_mask_row(row.row_id) for tab in self.tabs for row in tab.rows) else self.kind
 
     @property

@@ -129,10 +129,10 @@ def evaluation(case: CaseToBuild, kind: Kind) -> None:
 
 @builds("revision_expansion", "revision_contraction")
 def points(case: CaseToBuild, kind: Kind) -> None:
-    """Add the item of this kind on coloured points, if the outline shown has an error.
+    """Add an item that asks to choose among coloured points; add none if the outline shown has no error.
 
-    - ``revision_expansion`` asks at which points the outline must be expanded.
-    - ``revision_contraction`` asks at which points it must be contracted.
+    The ``kind`` is ``revision_expansion`` (at which points must the outline be expanded?) or ``revision_contraction``
+    (at which points must it be contracted?).
     """
     found = _outlines(case)
     if found is None or not found.is_altered:
