@@ -132,7 +132,7 @@ def chosen(
 ) -> list[Work]:  # fmt: skip
     """Return the cases that ``--cases``, ``--only`` and ``--sample`` select; a sample is random and stratified.
 
-    ``cases`` is the result of :func:`read_cases` for ``--cases``, or None without this option. Raises ``InputError``,
+    ``cases`` is the result of :func:`read_cases` for ``--cases``; None if it is not given. Raises ``InputError``,
     whose message begins with ``path`` or an option, if too few cases fit.
     """
     named = works if cases is None else among(works, cases, f"--cases {wish.cases}")

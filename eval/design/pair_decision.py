@@ -62,7 +62,7 @@ class Decision:
 
     - ``cases``: the ids of the counted patients' cases.
     - ``patients``, ``of``: the number of counted patients, and of all patients.
-    - ``difference``: the first model's score minus the second's; None without patients.
+    - ``difference``: the first model's score minus the second's; None if no patient is counted.
     - ``low``, ``high``: the ends of its interval.
     - ``decided``: True if the interval excludes zero.
     """

@@ -105,7 +105,7 @@ def _enough(most: pl.Expr) -> pl.Expr:
 
 
 def verdict(value: float | None, low: float | None, high: float | None) -> str | None:
-    """Return the verdict on a model, from its net grounding and the 95 % interval (fractions); None without a value.
+    """Return the verdict on a model's net grounding with its 95 % interval (fractions); None if ``value`` is None.
 
     - "uses the lesion": net grounding is at least 0.1 (:data:`LEAST`), and the interval lies above 0.
     - "not shown to use it": the interval lies below 0.1, so net grounding of 0.1 or more is unlikely.

@@ -36,7 +36,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 def read_scores(model: str, folder: Path, truth: Truth) -> pl.DataFrame | None:
-    """Return a model's scores of the cases of ``truth``, with the columns :data:`COLUMNS`; None without ``scores.csv``.
+    """Return a model's scores of the cases of ``truth`` (columns :data:`COLUMNS`); None if there is no ``scores.csv``.
 
     Raise ``InputError`` that lists the first lines with a score that is not a number, or with a case given twice.
     """

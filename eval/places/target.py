@@ -113,7 +113,7 @@ def ends(mask: Mask | None) -> tuple[float, float] | None:
 
 
 def target_of(measures: Mapping[str, Any], where: str) -> Target | None:
-    """Return the place that is the correct answer for a case, made from the masks in its key; None without masks.
+    """Return the place that is the correct answer for a case, from the masks in its key; None if the key has no masks.
 
     The mask of an absent finding is empty. Errors begin with ``where``.
     """

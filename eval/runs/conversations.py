@@ -323,7 +323,7 @@ def _introduced(plan: RunIdentity, item: Item) -> tuple[str, ...]:
 
 
 def _condition(plan: RunIdentity, item: Item) -> str | None:
-    """Return a turn's field ``condition``: the examples and the kind of altered picture; None without both."""
+    """Return a turn's field ``condition``: the examples and the kind of altered picture; None if there are neither."""
     altered = None if item.condition == ORIGINAL or _stress(plan, item) else item.condition
     return ", ".join(filter(None, (plan.condition.examples, altered))) or None
 

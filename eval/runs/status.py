@@ -174,7 +174,7 @@ def _end(turn: Turn) -> datetime:
 
 
 def _rate(ends: Sequence[datetime], now: datetime, is_finished: bool) -> float | None:
-    """Return the recent rate in replies per second; None without recent replies."""
+    """Return the recent rate in replies per second; None if there are no recent replies."""
     # From the replies in the ten minutes before the last reply. The time runs until now; for a finished model, until
     # its last reply. None for fewer than two replies, or if the last reply is more than ten minutes old.
     if not ends or now - ends[-1] > WINDOW:

@@ -217,7 +217,7 @@ class Estimates:
         return cast(Estimates, _each(lambda table: table[rows], self))
 
     def interval(self) -> tuple[Floats, Floats]:
-        """Return the lower and the upper ends of the 95 % intervals, ``(M,)`` each; NaN for a score without one."""
+        """Return the lower and upper ends of the 95 % intervals, ``(M,)`` each; NaN for a score without an interval."""
         none = np.isnan(self.value) | (self.clusters < LEAST_CLUSTERS) | (self.min_clusters < 2)
         return np.where(none, np.nan, self.value - self.below), np.where(none, np.nan, self.value + self.above)
 

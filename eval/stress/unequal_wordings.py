@@ -52,7 +52,7 @@ def texts_hash(language: str, wording: Wording) -> str:
 
 
 def reviewed(benchmark: Benchmark) -> list[Record]:
-    """Return the rows of the review in the benchmark's folder; empty without a review.
+    """Return the rows of the review in the benchmark's folder; empty if there was no review.
 
     Raise ``InputError`` if the file is damaged.
     """

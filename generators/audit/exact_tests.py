@@ -145,7 +145,7 @@ class NullScore(NamedTuple):
         return min(1.0, float(self.mass[round((right - self.least) / self.each) :].sum()))
 
     def detectable(self, level: float) -> float | None:
-        """Return the expected number of right answers under the smallest detectable leak; None without such a leak.
+        """Return the expected number of right answers under the smallest detectable leak; None if none is detectable.
 
         A leak is detectable if a test at ``level`` finds it with probability 0.8 or more.
         """
