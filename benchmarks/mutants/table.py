@@ -86,7 +86,7 @@ MUTANTS = (
            _STATISTICS, "an interval of a difference reaches beyond what is possible"),
     Mutant("eval/scoring/significance.py", "(low <= 0) & (high >= 0)", "(low <= 0)", _STATISTICS,
            "an interval that leaves 0 out is moved to 0"),
-    Mutant("eval/scoring/significance.py", "p[many] = (1 + reached) / (1 + draws)", "p[many] = reached / draws", _STATISTICS,
+    Mutant("eval/scoring/significance.py", "np.minimum((1 + reached) / (1 + draws), ", "np.minimum(reached / draws, ", _STATISTICS,
            "a p-value can be zero"),
     Mutant("chexqa/stats.py", "(len(p) - np.arange(len(p)))", "len(p)", _STATISTICS,
            "Bonferroni instead of Holm"),
