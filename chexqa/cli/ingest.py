@@ -25,7 +25,7 @@ from chexqa.sources import mimic_ils as mimic_ils_source
 from chexqa.sources import siim as siim_source
 from chexqa.sources.anatomy import Options
 from chexqa.sources.annotations import Absent, Labels
-from chexqa.sources.case_records import Outcome, Terms
+from chexqa.sources.case_records import Outcome, Terms, read_label_names
 
 _PATH = click.Path(path_type=Path)
 _ANATOMY = (
@@ -131,8 +131,15 @@ def _absents(function: Callable[..., Any]) -> Callable[..., Any]:
     "label",
     multiple=True,
     metavar="VALUE=NAME",
-    help="The masks are label maps, in which pixels of the value VALUE belong to the finding or structure NAME. May be "
-    "repeated.",
+    help="The masks are label maps, in which pixels of VALUE, a number or a colour such as #ff0000, belong to the "
+    "finding or structure NAME. Without a number or colour, VALUE is the name of a file or a segment. May be repeated.",
+)
+@click.option(
+    "--label-file",
+    type=_PATH,
+    metavar="FILE",
+    help="The masks are label maps, and FILE names their values: nnU-Net's or MONAI's dataset.json, or a CSV with the "
+    "columns label (a value or a colour) and name.",
 )
 @_absents
 @click.option("--source", help="The data set's name, kept with every case.")
@@ -143,6 +150,7 @@ def masks(
     mask_frame: str,
     flat: bool,
     label: tuple[str, ...],
+    label_file: Path | None,
     absent: Absent,
     images: Path | None,
     masks: Path | None,
@@ -153,9 +161,10 @@ def masks(
 ) -> Outcome:
     """Read pictures and black-and-white PNG masks; each mask must have the proportions of its picture.
 
-    By default, the folder of masks contains files <image stem>/<structure>.png. <structure> is right_lung, left_lung,
-    heart or a finding. Right is the patient's right, which is on the left of the picture. Each mask of a finding
-    becomes a case. A mask can also be a NIfTI file with one slice (.nii, .nii.gz).
+    By default, the folder of masks contains files <image stem>/<structure>.png or <structure>/<image stem>.png.
+    <structure> is right_lung, left_lung, heart or a finding. Right is the patient's right, which is on the left of the
+    picture. Each mask of a finding becomes a case. A mask can also be a TIFF, or a NIfTI file with one slice (.nii,
+    .nii.gz). Subfolders of --images and --masks are searched, too.
 
     With --table, each row becomes a case; in a row without a mask the finding is absent. The table can also have the
     columns right_lung, left_lung, heart, patient_id, study_id, view, sex, age, source, license, access, present,
@@ -163,7 +172,8 @@ def masks(
 
     With --flat, the masks of a.png are named a_effusion.png, a_right_lung.png and so on, and lie beside their picture
     or in --masks. With --label, --masks contains one label map per picture; --label 3=effusion says that pixels of the
-    value 3 are an effusion.
+    value 3 are an effusion, and --label '#ff0000=effusion' that red ones are. In a TIFF with several pages, the values
+    are the numbers of the pages. With either option, the segments of a DICOM SEG are read by their names.
 
     If --anatomy has masks of a picture, only these masks of its lungs and heart are used, and not those in the folders
     or the table.
@@ -171,12 +181,13 @@ def masks(
     terms = Terms(access, license_, source, mask_frame)
     if table is not None:
         return masks_source.from_table(table, images, masks, manifest, terms, anatomy)
-    if images is not None and (flat or label):
-        labels = Labels(label, "--label")
+    labels = Labels(label, "--label", read_label_names(label_file) if label_file else None)
+    if images is not None and (flat or labels.of_values):
         return masks_source.from_flat(images, masks or images, manifest, terms, anatomy, labels, absent)
     if images is not None and masks is not None:
-        return masks_source.from_folders(images, masks, manifest, terms, anatomy, absent)
-    raise InputError("pictures or masks are not named; give --images and --masks, or --table.")
+        return masks_source.from_folders(images, masks, manifest, terms, anatomy, labels, absent)
+    what = "masks of findings are not named (--anatomy has lungs and heart alone)" if anatomy.path and images else ""
+    raise InputError(f"{what or 'pictures or masks are not named'}; give --images and --masks, or --table.")
 
 
 def _annotated(function: Callable[..., Any]) -> Callable[..., Any]:

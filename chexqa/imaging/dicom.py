@@ -11,7 +11,7 @@ import io
 import logging
 import struct
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -104,10 +104,25 @@ def samples(path: Path, max_pixels: int) -> tuple[Values, npt.NDArray[np.bool_]]
 
 def _opened(path: Path, max_pixels: int, use: Callable[[Dataset, Values], Result]) -> Result:
     """Check and decode a DICOM file with one frame; return the result of ``use`` on its data set and samples."""
+    with parsed(path) as elements:
+        from pydicom.pixels.utils import pixel_array
+
+        _check_header(path, elements(_HEADER), max_pixels)
+        dataset = elements((*_HEADER, "PixelData"))
+        _check_frame(path, dataset)
+        return use(dataset, pixel_array(dataset))
+
+
+@contextmanager
+def parsed(path: Path) -> Iterator[Callable[[Sequence[str]], Dataset]]:
+    """Open a DICOM file; yield a function that returns the data set with only the elements of some keywords.
+
+    Raises ``InputError``, here and inside the context, for a file that is damaged or cannot be read, and if the extra
+    is not installed.
+    """
     try:
         import pydicom
         from pydicom.errors import BytesLengthException, InvalidDicomError
-        from pydicom.pixels.utils import pixel_array
     except ImportError:
         raise InputError(
             f"{path}: DICOM files need a package that is not installed; run: pip install 'chexqa[dicom]'."
@@ -116,11 +131,12 @@ def _opened(path: Path, max_pixels: int, use: Callable[[Dataset, Values], Result
         with _silence(), open_binary(path, MAX_PICTURE_BYTES) as opened:
             file = _Counted(io.FileIO(opened.fileno(), closefd=False))
             _check_syntax(path, _syntax(file))
-            header = pydicom.dcmread(_again(file), stop_before_pixels=True, specific_tags=list(_HEADER))
-            _check_header(path, header, max_pixels)
-            dataset = pydicom.dcmread(_again(file), specific_tags=[*_HEADER, "PixelData"])
-            _check_frame(path, dataset)
-            return use(dataset, pixel_array(dataset))
+
+            def elements(keywords: Sequence[str]) -> Dataset:
+                return pydicom.dcmread(_again(file), stop_before_pixels="PixelData" not in keywords,
+                                       specific_tags=list(keywords))  # fmt: skip
+
+            yield elements
     except InvalidDicomError:
         raise InputError(f"{path}: not a DICOM file (the mark 'DICM' is missing); give a DICOM file.") from None
     except (BytesLengthException, *_DAMAGED):
@@ -146,19 +162,12 @@ class About(NamedTuple):
 def about(path: Path) -> About:
     """Return the facts in a DICOM header; none if the file cannot be read (:func:`read` raises an error for it)."""
     try:
-        import pydicom
-        from pydicom.errors import BytesLengthException, InvalidDicomError
-    except ImportError:
-        return About()
-    try:
-        with _silence(), open_binary(path, MAX_PICTURE_BYTES) as opened:
-            file = _Counted(io.FileIO(opened.fileno(), closefd=False))
-            _check_syntax(path, _syntax(file))
-            told = pydicom.dcmread(_again(file), stop_before_pixels=True, specific_tags=list(_ABOUT))
+        with parsed(path) as elements:
+            told = elements(_ABOUT)
             view, across = told.get("ViewPosition"), "".join(told.get("PatientOrientation") or "")
             size = int(told.Rows), int(told.Columns)
             return About(size, _spacing(told), str(view)[:16] if view else None, across.startswith("R"))
-    except (InputError, InvalidDicomError, BytesLengthException, *_DAMAGED):
+    except InputError:
         return About()
 
 

@@ -1,4 +1,7 @@
-"""Reader of the masks in a manifest; a mask is a PNG or NIfTI file, COCO run lengths, polygons, boxes, or several."""
+"""Reader of the masks in a manifest, and of label maps, which have the masks of several structures.
+
+A mask in a manifest is a PNG, TIFF or NIfTI file, COCO run lengths, polygons, boxes, or several of these.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import logging
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +17,15 @@ import numpy.typing as npt
 from chexqa.files.errors import InputError
 from chexqa.files.limits import MAX_PICTURE_BYTES
 from chexqa.files.opening import read_whole
-from chexqa.imaging import masks
+from chexqa.imaging import dicom, masks
 from chexqa.imaging.read import MAX_PIXELS, Mask, resample
 
 NIFTI = (".nii", ".nii.gz")
+_SEGMENTS = (
+    "SegmentationType", "MaximumFractionalValue", "Rows", "Columns", "NumberOfFrames", "BitsAllocated",
+    "SegmentSequence", "ReferencedSeriesSequence", "SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence",
+)  # fmt: skip
+_MOST_SEGMENTS = 256
 # Share of the picture above which a mask that also covers the picture's four corners is taken for inverted.
 _MOST_COVERED = 0.5
 _NIFTI_HEADER, _NIFTI_EXTENSIONS, _PIXEL_BYTES = (
@@ -76,7 +84,7 @@ def read(source: MaskSource, shape: tuple[int, int], what: str, frame: MaskFrame
 def _pixels(source: MaskSource, shape: tuple[int, int], what: str, frame: MaskFrame) -> tuple[Mask, str]:
     """Return the mask's pixels and its name for errors."""
     if isinstance(source, Path):
-        mask = _read_nifti_mask(source, shape) if is_nifti(source) else masks.read_mask_png(source)
+        mask = read_mask(source, shape)
         _check_size(mask.shape, shape, f"{source}: the mask is", frame)
         return resample(mask, shape), str(source)
     if "all_of" in source:
@@ -143,12 +151,95 @@ def _filled(boxes: list[Any], shape: tuple[int, int], what: str) -> Mask:
     return mask
 
 
+def read_labels(
+    path: Path, shape: tuple[int, int] | None, find: Callable[..., str | None]
+) -> Iterator[tuple[str, Mask]]:
+    """Yield the meaning and the mask ``(H, W)`` of each label of a file whose meaning ``find`` returns.
+
+    ``find`` takes a label and, of a segment, further names.
+
+    The labels of a PNG, TIFF or NIfTI file are the values of its pixels except 0, as "3" or, in colours, as "#ff0000".
+    Those of a TIFF with several pages are the numbers of the pages, each of which is a mask. Those of a DICOM SEG are
+    the names of its segments. ``shape`` is as in :func:`read_nifti`. Raises ``InputError`` for any other file.
+    """
+    if path.suffix.lower() in dicom.SUFFIXES:
+        for names, mask in read_segments(path).segments:
+            if (meaning := find(*names)) is not None:
+                yield meaning, mask
+        return
+    pages = [masks.LabelMap(read_nifti(path, shape))] if is_nifti(path) else masks.read_label_maps(path)
+    for number, page in enumerate(pages, start=1):
+        values = np.unique(page.values[page.values != 0]).tolist()
+        for label in [str(number)] if len(pages) > 1 else map(page.label, values):
+            if (meaning := find(label)) is not None:
+                yield meaning, page.values != 0 if len(pages) > 1 else page.values == page.value(label)
+
+
+class Segments(NamedTuple):
+    """Content of a DICOM SEG: the picture's SOP Instance UID, and each segment's names (its label first) and mask."""
+
+    picture: str | None
+    segments: list[tuple[tuple[str, ...], Mask]]
+
+
+def read_segments(path: Path) -> Segments:
+    """Read a DICOM SEG (binary, fractional or label map) of one picture.
+
+    A fractional segment is cut at half of its maximum. Raises ``InputError`` for a file of another kind, of several
+    pictures, or with compressed pixels.
+    """
+    with dicom.parsed(path) as elements:
+        dataset = elements((*_SEGMENTS, "PixelData"))
+        if "SegmentSequence" not in dataset:
+            raise InputError(f"{path}: is a DICOM file without segments, not a DICOM SEG; give masks.")
+        if dataset.file_meta.TransferSyntaxUID.is_encapsulated:
+            raise InputError(f"{path}: has compressed segments; save the DICOM SEG uncompressed.")
+        frames, size = int(dataset.get("NumberOfFrames") or 1), (int(dataset.Rows), int(dataset.Columns))
+        if min(size) < 1 or frames > _MOST_SEGMENTS or frames * size[0] * size[1] > 4 * MAX_PIXELS:
+            raise InputError(
+                f"{path}: has {frames} frames of {size[1]} x {size[0]} px; give one radiograph's segments."
+            )
+        pixels = np.frombuffer(dataset.PixelData, np.uint8)
+        if dataset.BitsAllocated == 1:
+            pixels = np.unpackbits(pixels, bitorder="little")
+        elif dataset.BitsAllocated == 16:
+            pixels = np.frombuffer(dataset.PixelData, "<u2")
+        stored = pixels[: frames * size[0] * size[1]].reshape(frames, *size)
+        kind, groups = str(dataset.SegmentationType), list(dataset.get("PerFrameFunctionalGroupsSequence", ()))
+        shared = list(dataset.get("SharedFunctionalGroupsSequence", ()))
+        found: dict[int, Mask] = {}
+        for number, one in enumerate(stored):
+            if kind == "LABELMAP":
+                found |= {int(value): one == value for value in np.unique(one[one != 0])}
+                continue
+            own = next(group for group in (groups[number], *shared) if "SegmentIdentificationSequence" in group)
+            segment = int(own.SegmentIdentificationSequence[0].ReferencedSegmentNumber)
+            if segment in found:
+                raise InputError(f"{path}: has several frames of segment {segment}; give one radiograph's segments.")
+            least = (int(dataset.MaximumFractionalValue) + 1) // 2 if kind == "FRACTIONAL" else 1
+            found[segment] = one >= least
+        pictures = {str(one.ReferencedSOPInstanceUID) for series in dataset.get("ReferencedSeriesSequence", ())
+                    for one in series.get("ReferencedInstanceSequence", ())}  # fmt: skip
+        named = [(_segment_names(one), found[int(one.SegmentNumber)]) for one in dataset.SegmentSequence
+                 if int(one.SegmentNumber) in found]  # fmt: skip
+        return Segments(pictures.pop() if len(pictures) == 1 else None, named)
+
+
+def _segment_names(segment: Any) -> tuple[str, ...]:
+    """Return a segment's label, and the meaning of the code of what it shows."""
+    codes = segment.get("SegmentedPropertyTypeCodeSequence", ())
+    return str(segment.SegmentLabel), *(str(code.CodeMeaning) for code in codes)
+
+
 def is_nifti(path: Path) -> bool:
     """Return True if a file's name has the ending of a NIfTI file."""
     return path.name.lower().endswith(NIFTI)
 
 
-def _read_nifti_mask(path: Path, shape: tuple[int, int]) -> Mask:
+def read_mask(path: Path, shape: tuple[int, int] | None) -> Mask:
+    """Return the mask ``(H, W)`` in a PNG, TIFF or NIfTI file; ``shape`` is as in :func:`read_nifti`."""
+    if not is_nifti(path):
+        return masks.read_mask_png(path)
     values = read_nifti(path, shape)
     found = np.unique(values)
     if len(found) > 2 or (len(found) == 2 and found[0] != 0):

@@ -1,4 +1,4 @@
-"""Masks from PNG files, run lengths and polygons, and their components; a mask is a ``bool`` array ``(H, W)``.
+"""Masks from PNG and TIFF files, run lengths and polygons, and their components; a mask is a ``bool`` array ``(H, W)``.
 
 Run lengths are in COCO's format: a size ``[height, width]``, and alternating counts of zeros and ones, down the
 columns, starting with zeros. The counts are a list or a string. Each character of the string has five bits of a number,
@@ -8,9 +8,10 @@ the count and the count two positions before it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -18,11 +19,15 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw
 
 from chexqa.files.errors import InputError
-from chexqa.imaging.read import MAX_PIXELS, Mask, load_picture, open_picture, without_palette
+from chexqa.imaging.read import MAX_PIXELS, Mask, load_page, load_picture, open_picture, without_palette
 
 # A vertex drawn over the edge may lie outside the picture by this share of its longer side.
 OUTSIDE = 0.02
 
+# Formats of masks that keep edges sharp, and bounds on label maps.
+_FORMATS = ("PNG", "TIFF")
+_MOST_PAGES, _MOST_COLOURS = 256, 256
+_RGB, _COLOUR = re.compile(r"\d{1,3}([ ,;]+\d{1,3}){2}"), re.compile("#[0-9a-fA-F]{6}")
 _FIRST_CHARACTER, _BITS, _MORE, _SIGN = 48, 5, 0x20, 0x10
 # Seven characters hold 35 bits, more than a count up to MAX_PIXELS needs.
 _MOST_CHARACTERS = 7
@@ -32,17 +37,22 @@ _AGAIN = "encode the mask again, as pycocotools does."
 
 
 def read_mask_png(path: Path) -> Mask:
-    """Read a PNG mask, ``(H, W)`` bool, with the value 0 outside and 1, 255 or (with 16 bits) 65535 inside.
+    """Read a PNG or TIFF mask, ``(H, W)`` bool, with the value 0 outside and 1, 255 or (16 bits) 65535 inside.
 
     The file must have one channel, several equal channels, or a palette of colours that begins with black, as PASCAL
     VOC's; then the index 0 is outside, and one other index is inside. A file with only zeros gives a mask that is all
     ``False``. For any other file, ``InputError`` is raised; it names the grey values, colours, transparency or format
     that were found.
     """
-    picture, _ = open_picture(path)
-    if picture.format != "PNG":
+    picture, _ = open_picture(path, ("TIFF",))
+    if picture.format not in _FORMATS:
         raise InputError(
             f"{path}: a mask must be a PNG, but this is a {picture.format}, which blurs edges; save the mask as PNG."
+        )
+    if (pages := getattr(picture, "n_frames", 1)) > 1:
+        raise InputError(
+            f"{path}: has {pages} pages, but a mask has one; name the pages by their numbers and read the "
+            "file with 'chexqa ingest masks --label'."
         )
     picture = load_picture(path, picture, indices=True)  # size after the EXIF rotation
     by_index = _is_coloured(picture)
@@ -65,21 +75,75 @@ def read_mask_png(path: Path) -> Mask:
     return inside
 
 
-def read_label_map(path: Path) -> npt.NDArray[np.int64]:
-    """Read a label map, a PNG whose grey values or palette indices are labels of structures.
+class LabelMap(NamedTuple):
+    """Picture whose values are labels of structures: an array ``(H, W)`` int64, 0 outside all structures.
 
-    Returns an array ``(H, W)`` int64, 0 outside all structures. Raises ``InputError`` for any other picture.
+    If ``coloured`` is True, a value has the bits of a colour, eight each of red, green and blue.
     """
-    picture, _ = open_picture(path)
-    if picture.format != "PNG":
-        raise InputError(f"{path}: a label map must be a PNG, but this is a {picture.format}; save it as PNG.")
-    picture = load_picture(path, picture, indices=True)
-    if picture.mode == "RGB" and picture.convert("L").convert("RGB").tobytes() != picture.tobytes():
-        raise InputError(
-            f"{path}: the label map has colours; save it with one grey value or palette index for each label, or "
-            "export the data as COCO JSON."
-        )
-    values = np.asarray(picture) if picture.mode == "P" else _mask_values(path, picture)
+
+    values: npt.NDArray[np.int64]
+    coloured: bool = False
+
+    def label(self, value: int) -> str:
+        """Return the text of a value, such as "3" or "#ff0000"."""
+        return f"#{value:06x}" if self.coloured else str(value)
+
+    def value(self, label: str) -> int:
+        """Return the value of a text that :meth:`label` returns."""
+        return int(label.removeprefix("#"), 16 if self.coloured else 10)
+
+
+def read_label_maps(path: Path) -> list[LabelMap]:
+    """Read a label map, a PNG or TIFF whose grey values, palette indices or colours are labels of structures.
+
+    A TIFF with several pages gives several maps. Raises ``InputError`` for any other picture.
+    """
+    picture, _ = open_picture(path, ("TIFF",))
+    if picture.format not in _FORMATS:
+        raise InputError(f"{path}: a label map must be a PNG or TIFF, but this is a {picture.format}; save it as PNG.")
+    pages = int(getattr(picture, "n_frames", 1))
+    if pages > _MOST_PAGES:
+        raise InputError(f"{path}: has {pages:,} pages, but at most {_MOST_PAGES} are read; leave out pages.")
+    return [_label_map(path, load_page(path, picture, number)) for number in range(pages)]
+
+
+def is_value(label: str) -> bool:
+    """Return True if a label is a value or a colour of a label map, as :meth:`LabelMap.label` returns it."""
+    return label.isdecimal() or _COLOUR.fullmatch(label) is not None
+
+
+def as_label(text: str) -> str:
+    """Return a user's text for a label; a colour as :meth:`LabelMap.label` returns it.
+
+    >>> as_label("255, 0, 0"), as_label("#FF0000"), as_label(" Fluid ")
+    ('#ff0000', '#ff0000', 'Fluid')
+    """
+    text = text.strip()
+    parts = [int(part) for part in re.split("[ ,;]+", text)] if _RGB.fullmatch(text) else []
+    if parts and max(parts) < 256:
+        text = "#" + "".join(f"{part:02x}" for part in parts)
+    return text.lower() if _COLOUR.fullmatch(text) else text
+
+
+def _label_map(path: Path, picture: Image.Image) -> LabelMap:
+    values = np.asarray(picture)
+    if picture.mode not in ("RGB", "RGBA") or not (values[..., :3] != values[..., :1]).any():
+        return LabelMap(_whole(path, values if picture.mode == "P" else _mask_values(path, picture)))
+    colours = values[..., :3].astype(np.int64) @ np.array([1 << 16, 1 << 8, 1])
+    if picture.mode == "RGBA":
+        if np.isin(values[..., 3], (0, 255), invert=True).any():
+            raise InputError(f"{path}: the label map has half-transparent parts; save it without smoothing.")
+        colours[values[..., 3] == 0] = 0
+    count = len(np.unique(colours))
+    if count > _MOST_COLOURS:
+        raise InputError(f"{path}: has {count:,} colours, so its edges are smoothed; save it without smoothing.")
+    return LabelMap(colours, coloured=True)
+
+
+def _whole(path: Path, values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Return values as int64; raise ``InputError`` if they are not whole numbers."""
+    if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == np.round(values)).all()):
+        raise InputError(f"{path}: has values that are not whole numbers; save it with whole numbers.")
     return values.astype(np.int64)
 
 

@@ -30,6 +30,7 @@ THUMB_SIDE, THUMB_QUALITY = 384, 80
 # Four times the largest detectors in use; without a bound a file of a few kilobytes could fill the memory.
 MAX_PIXELS = 64_000_000
 MIN_SIDE = 32
+_TOO_LARGE = f"has more than {MAX_PIXELS:,} pixels, so it is not decoded; give a smaller radiograph."
 # Offsets of width, height and bits per channel in a PNG file; the chunk with them is always the first.
 _PNG_WIDTH, _PNG_HEIGHT, _PNG_BITS, _PNG_HEADER = slice(16, 20), slice(20, 24), 24, 33
 _REDUCED_BY = 8  # largest divisor of OpenCV's IMREAD_REDUCED flags
@@ -261,28 +262,47 @@ def decode_rgb(data: bytes, where: str) -> npt.NDArray[np.uint8]:
     return np.array(load_picture(where, picture).convert("RGB"))
 
 
-def open_picture(path: Path) -> tuple[Image.Image, int]:
-    """Open a picture without decoding it, check its size, and return the picture and its bits per channel."""
-    return _opened(_read_bytes(path), path)
+def open_picture(path: Path, more: tuple[str, ...] = ()) -> tuple[Image.Image, int]:
+    """Open a picture without decoding it, check its size, and return the picture and its bits per channel.
+
+    It is a PNG, a JPEG, or of one of the formats ``more``, as Pillow names them.
+    """
+    return _opened(_read_bytes(path), path, more)
 
 
-def _opened(data: bytes, path: Path | str) -> tuple[Image.Image, int]:
+def load_page(path: Path, picture: Image.Image, number: int) -> Image.Image:
+    """Return page ``number`` (from 0) of a picture, decoded as :func:`load_picture` does with ``indices``."""
+    try:
+        picture.seek(number)
+        _check_size(path, picture)
+        picture.load()
+        return load_picture(path, picture.copy(), indices=True)
+    except _DAMAGED as error:
+        raise InputError(
+            f"{path}: page {number + 1} is truncated or damaged ({error}); give a complete file."
+        ) from None
+
+
+def _check_size(path: Path | str, picture: Image.Image) -> None:
+    if picture.width * picture.height > MAX_PIXELS:
+        raise InputError(f"{path}: the picture of {picture.width} x {picture.height} px {_TOO_LARGE}")
+
+
+def _opened(data: bytes, path: Path | str, more: tuple[str, ...] = ()) -> tuple[Image.Image, int]:
     """Open the picture in ``data`` as :func:`open_picture` does; errors name ``path``."""
-    too_large = f"has more than {MAX_PIXELS:,} pixels, so it is not decoded; give a smaller radiograph."
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the bound checked below is stricter
-            picture = Image.open(io.BytesIO(data), formats=("PNG", "JPEG"))
+            picture = Image.open(io.BytesIO(data), formats=("PNG", "JPEG", *more))
     except Image.DecompressionBombError:
-        raise InputError(f"{path}: the picture {too_large}") from None
+        raise InputError(f"{path}: the picture {_TOO_LARGE}") from None
     except UnidentifiedImageError:
         raise InputError(
             f"{path}: is not a PNG or JPEG picture, or its beginning is damaged; give another file."
         ) from None
     except _DAMAGED as error:
         raise InputError(f"{path}: the picture is damaged ({error}); give a complete file.") from None
-    if picture.width * picture.height > MAX_PIXELS:
-        raise InputError(f"{path}: the picture of {picture.width} x {picture.height} px {too_large}")
+    _check_size(path, picture)
     bits = 8
     if picture.format == "PNG":
         bits = data[_PNG_BITS]

@@ -9,6 +9,7 @@ https://github.com/ConstantinSeibold/ChestXRayAnatomySegmentation.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -21,7 +22,7 @@ from chexqa.files.errors import InputError
 from chexqa.files.jsonio import is_file
 from chexqa.imaging import masks
 from chexqa.imaging.read import MAX_PIXELS, Mask
-from chexqa.sources.case_records import NO_MASKS, PICTURES, Outcome, Places, Tally, folder_named
+from chexqa.sources.case_records import MASKS, NO_MASKS, PICTURES, Outcome, Places, Tally, folder_named
 from chexqa.sources.tables import Table
 
 Structures = dict[str, Any]
@@ -31,6 +32,12 @@ _HEIGHT, _WIDTH = "Height", "Width"
 # The key columns of CheXmask's tables (ChestX-Ray8, CheXpert, MIMIC-CXR-JPG, PadChest, VinDr-CXR, CANDID-PTX).
 KEY_COLUMNS = ("Image Index", "Path", "dicom_id", "ImageID", "image_id", "Image ID", "Image")
 _LUNGS = ("right_lung", "left_lung")
+# Names that tools give to the pictures they export, with the original name as the first group (and its suffix as the
+# second): Label Studio's "0a1b2c3d-x.png" and Roboflow's "x_png.rf.0a1b….jpg".
+_RENAMED = (re.compile(r"[0-9a-f]{8}-(.+)"), re.compile(r"(.+)_(png|jpg|jpeg)\.rf\.[0-9A-Za-z]+\.\w+"))
+# Names that data sets give to the mask of x: QaTa-COV19's "mask_x" and Shenzhen's "x_mask".
+_OF_MASKS = (re.compile("mask[ _-](.+)", re.I), re.compile("(.+)[ _-](?:mask|seg|segmentation|label)", re.I))
+_CHANNEL = "_0000"  # nnU-Net's picture of the mask x is x_0000
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,19 @@ def tails(name: str) -> list[str]:
     """
     parts = [part for part in bare(name).replace("\\", "/").split("/") if part not in ("", ".", "..")]
     return ["/".join(parts[start:]) for start in range(len(parts))]
+
+
+def file_names(name: str) -> list[str]:
+    """Return the names of files that a picture's or a mask's name may stand for, the likeliest first.
+
+    Most of them have no suffix:
+
+    >>> file_names("mask_x.png")[:3], file_names("0a1b2c3d-x.png")[2]
+    (['mask_x.png', 'mask_x', 'x'], 'x.png')
+    """
+    renamed = [".".join(filter(None, found.groups())) for form in _RENAMED if (found := form.fullmatch(name))]
+    of_masks = [found[1] for form in _OF_MASKS if (found := form.fullmatch(bare(name)))]
+    return [name, bare(name), *renamed, *of_masks, bare(name) + _CHANNEL]
 
 
 class Anatomy:
@@ -174,7 +194,7 @@ class _Folders:
                 continue  # masks of findings, or of structures that only CXAS has
             if path.suffix.lower() in NO_MASKS:
                 raise InputError(f"{path}: a mask must be a PNG; save it as one.")
-            if path.suffix.lower() == ".png":
+            if path.suffix.lower() in MASKS:
                 found[structure] = self._places.relative(self._root, f"{folder}/{path.name}")
         return {name: found[name] for name in cases.STRUCTURES if name in found}
 

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 import numpy as np
-from PIL import ExifTags, Image
 
 from chexqa.contract import cases
 from chexqa.contract.findings import FINDINGS
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, is_file
-from chexqa.files.opening import open_binary
-from chexqa.imaging import dicom, masks
+from chexqa.imaging import masks
 from chexqa.imaging.mask_source import proportional
-from chexqa.sources.anatomy import Anatomy, Options, bare, tails
+from chexqa.sources.anatomy import Anatomy, Options, bare, file_names, tails
 from chexqa.sources.case_records import (
     PICTURES,
-    POINT,
     Outcome,
     Places,
     Tally,
@@ -32,6 +30,7 @@ from chexqa.sources.case_records import (
     of_header,
     record,
     remark_unread,
+    size_of,
 )
 from chexqa.sources.tables import Table
 
@@ -41,20 +40,17 @@ KNOWN = {
     "pulmonary_fibrosis": "fibrosis", "airspace_opacity": "opacity", "lung_lesion": "lung_lesion",
 }  # fmt: skip
 NONE = ("no_finding", "normal")
+_MOST_TOLD = 10  # unknown labels that are told one by one
 OWN_SIZE = "pictures"  # value of --drawn-on: the size of the given pictures
 _SIZE = re.compile(r"(\d{2,5})x(\d{2,5})")
 _SCALED = (
     "of another size than the annotations were drawn on: their polygons and boxes were scaled, so check with 'chexqa "
     "show' that they lie where they should"
 )
-_QUARTER_TURNS = (5, 6, 7, 8)  # values of EXIF's Orientation
 AS_SHARES = (
     "lies within one pixel, so its coordinates seem to be fractions of the picture's sides; multiply x by the width "
     "and y by the height."
 )
-# Names that tools give to the pictures they export, with the original name as the first group (and its suffix as the
-# second): Label Studio's "0a1b2c3d-x.png" and Roboflow's "x_png.rf.0a1b….jpg".
-_RENAMED = (re.compile(r"[0-9a-f]{8}-(.+)"), re.compile(r"(.+)_(png|jpg|jpeg)\.rf\.[0-9A-Za-z]+\.\w+"))
 
 
 class Annotation(NamedTuple):
@@ -111,33 +107,53 @@ def _plain(label: str) -> str:
 class Labels:
     """Mapping from a data set's labels to findings and structures; it counts the labels that are neither."""
 
-    def __init__(self, given: Iterable[str], option: str = "--category") -> None:
-        """Read ``given``, texts such as "Fluid=effusion"; error messages name the command-line option ``option``."""
-        self.given = tuple(given)
+    def __init__(
+        self, given: Iterable[str], option: str = "--category", texts: Mapping[str, str] | None = None
+    ) -> None:
+        """Read ``given``, texts such as "Fluid=effusion"; error messages name the command-line option ``option``.
+
+        ``texts`` has the names that a data set gives to the values or colours of its label maps.
+        """
+        self._texts = dict(texts or {})
         self._names: dict[str, str] = {}
         self._unknown: dict[str, Tally] = {}
         self._option = option
         known = (*FINDINGS, *cases.STRUCTURES)
-        for text in self.given:
+        for text in given:
             label, _, name = text.rpartition("=")
             if not label or name not in known:
                 raise InputError(f"{option} {text}: write NAME=finding, such as Fluid=effusion{suggest(name, known)}.")
-            self._names[label.strip()] = name
+            self._names[masks.as_label(label)] = name
 
-    def find(self, label: str) -> str | None:
-        """Return the finding or structure that a label means, or None; count the label if its meaning is unknown."""
-        name = self._names.get(label) or meaning(label)
-        if name is None and _plain(label) not in NONE:
-            self._unknown.setdefault(label, Tally()).add(label)
+    @property
+    def of_values(self) -> bool:
+        """True if names are given for values or colours of label maps, such as "3=effusion"."""
+        return bool(self._texts) or any(map(masks.is_value, self._names))
+
+    def named(self, label: str) -> str | None:
+        """Return the finding or structure that a label means, or None."""
+        text = self._texts.get(label, label)
+        return self._names.get(label) or self._names.get(text) or meaning(text)
+
+    def find(self, label: str, *others: str) -> str | None:
+        """Return what a label means or, if its meaning is unknown, one of the ``others``; otherwise count the label."""
+        name = next((name for one in (label, *others) if (name := self.named(one))), None)
+        if name is None and _plain(text := self._texts.get(label, label)) not in NONE:
+            self._unknown.setdefault(text, Tally()).add(text)
         return name
 
     def remark(self, outcome: Outcome, unmasked: bool) -> None:
         """Add to the outcome a remark on each label that is not known; ``unmasked`` is as in :class:`Absent`."""
-        for label, tally in self._unknown.items():
+        rest = Tally()
+        for place, (label, tally) in enumerate(self._unknown.items()):
+            if place >= _MOST_TOLD:
+                rest.add(label)
+                continue
             hint = f"give {self._option} '{label}=NAME' to use them (NAME: a finding, {', '.join(cases.STRUCTURES)})"
             if unmasked:
                 hint += "; a picture with nothing but such annotations counts as one without any finding"
             tally.remark(outcome.remarks, "annotation", f"not used: {hint}")
+        rest.remark(outcome.remarks, "more label", "not used")
 
 
 def joined(sources: list[dict[str, Any]], where: str) -> dict[str, Any]:
@@ -247,11 +263,15 @@ class Pictures:
     ``scaled`` counts the pictures whose shapes were drawn on a picture of another size.
     """
 
-    def __init__(self, root: Path, drawn_on: str | None = None) -> None:
+    def __init__(self, root: Path, drawn_on: str | None = None, masks_folder: Path | None = None) -> None:
         """Take a folder and, as a text like "1024x800" (width and height), the size of the pictures that shapes without
         a frame were drawn on; "pictures" or None stand for the folder's own pictures.
+
+        Files in ``masks_folder`` are no pictures. If it is ``root``, nor are those in a folder named like a picture
+        beside it.
         """
         self.root, self.scaled, self._scaled = root, Tally(), set[str]()
+        self._masks_folder = masks_folder
         found = _SIZE.fullmatch(drawn_on or "")
         self._frame = (int(found[2]), int(found[1])) if found else None
         if found is None and drawn_on not in (None, OWN_SIZE):
@@ -264,7 +284,7 @@ class Pictures:
         ``uses`` has the number of names that lead to each path. Raises ``InputError`` if the name fits several
         pictures, or if another name leads to the same picture.
         """
-        found = self._fitting(name)
+        found = self.fitting(name)
         if len(found) > 1:
             raise InputError(
                 f"{name}: {len(found)} pictures in {self.root} have this name ({found[0]}, {found[1]}); move "
@@ -279,7 +299,7 @@ class Pictures:
 
     def first(self, name: str) -> str | None:
         """Return the path of the first picture that the name fits, relative to the folder; None if it fits none."""
-        return next(iter(self._fitting(name)), None)
+        return next(iter(self.fitting(name)), None)
 
     def size(self, name: str) -> tuple[int, int] | None:
         """Return the size ``(H, W)`` of the first picture that a name fits, as :func:`size_of` does."""
@@ -332,21 +352,32 @@ class Pictures:
             )
 
     @cached_property
+    def paths(self) -> list[str]:
+        """The paths of all pictures below the folder, except hidden ones."""
+        found = [
+            path.relative_to(self.root) for path in sorted(self.root.rglob("*")) if path.suffix.lower() in PICTURES
+        ]
+        found = [path for path in found if not any(part.startswith(".") for part in path.parts)]
+        if self._masks_folder is not None:
+            apart = Path(os.path.relpath(os.path.realpath(self._masks_folder), os.path.realpath(self.root)))
+            folders = {path.with_suffix("") for path in found} if apart == Path() else {apart}
+            found = [path for path in found if folders.isdisjoint(path.parents)]
+        return [path.as_posix() for path in found]
+
+    @cached_property
     def _by_name(self) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
-        for path in sorted(self.root.rglob("*")):
-            if path.suffix.lower() in PICTURES:
-                for key in (path.name, path.stem):
-                    found.setdefault(composed(key), []).append(path.relative_to(self.root).as_posix())
+        for path in map(PurePosixPath, self.paths):
+            for key in (path.name, path.stem):
+                found.setdefault(composed(key), []).append(str(path))
         return found
 
-    def _fitting(self, name: str) -> list[str]:
+    def fitting(self, name: str) -> list[str]:
         """Return the pictures that a name fits: those whose paths agree with the longest end of it."""
         if ".." not in Path(name).parts and not Path(name).is_absolute() and is_file(self.root / name):
             return [name]
         parts = composed(name).replace("\\", "/").split("/")
-        renamed = [found for form in _RENAMED if (found := form.fullmatch(parts[-1]))]
-        plain = [parts[-1], bare(parts[-1]), *(".".join(filter(None, found.groups())) for found in renamed)]
+        plain = file_names(parts[-1])
         fits = next((self._by_name[key] for key in plain if key in self._by_name), [])
         return _nearest(fits, parts[:-1])
 
@@ -363,33 +394,7 @@ def _nearest(paths: list[str], folders: list[str]) -> list[str]:
     return [path for path in paths if agreed(path) == most]
 
 
-def size_of(path: Path) -> tuple[int, int] | None:
-    """Return a picture's size ``(H, W)`` as displayed, from its header; None for a file that is not a picture.
-
-    An EXIF rotation by a quarter turn exchanges height and width.
-    """
-    if path.suffix.lower() in dicom.SUFFIXES:
-        return dicom.about(path).size
-    try:
-        with open_binary(path) as file, Image.open(file) as opened:
-            turned = opened.getexif().get(ExifTags.Base.Orientation) in _QUARTER_TURNS
-            return (opened.width, opened.height) if turned else (opened.height, opened.width)
-    except (OSError, InputError, Image.DecompressionBombError):
-        return None
-
-
 def check_box(box: list[float], where: str) -> None:
     """Raise ``InputError`` if a box ``[x, y, width, height]`` lies within one pixel."""
     if all(0 <= value <= 1 for value in (*box, box[0] + box[2], box[1] + box[3])):
         raise InputError(f"{where}: its box {AS_SHARES}")
-
-
-def number(value: object, where: str) -> float:
-    """Return ``value`` as a finite float; for any other value, raise ``InputError`` that begins with ``where``."""
-    try:
-        found = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        found = float("nan")
-    if not np.isfinite(found):
-        raise InputError(f"{where}: '{value}' is not a number of pixels; correct it{POINT}.")
-    return found

@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import check, parse_json, read_text
 from chexqa.sources.anatomy import Options
@@ -26,9 +28,8 @@ from chexqa.sources.annotations import (
     Pictures,
     check_box,
     from_annotations,
-    number,
 )
-from chexqa.sources.case_records import Outcome, Terms
+from chexqa.sources.case_records import POINT, Outcome, Terms
 from chexqa.sources.coco import refuse_foreign
 from chexqa.sources.tables import Table
 
@@ -71,9 +72,9 @@ def _table(file: Path) -> Iterator[Annotation]:
         if not any(cells):
             yield Annotation(image, label, None, where)
             continue
-        x, y, right, bottom = (number(cell, where) for cell in cells)
+        x, y, right, bottom = (_number(cell, where) for cell in cells)
         box = [x, y, right - x, bottom - y] if columns is _VINDR else [x, y, right, bottom]
-        width, height = (round(number(row.cells[name], where)) for name in _SIZE) if sized else (0, 0)
+        width, height = (round(_number(row.cells[name], where)) for name in _SIZE) if sized else (0, 0)
         frame = (height, width) if height > 0 and width > 0 else None
         yield Annotation(image, label, {"box": _checked(box, where)}, where, frame=frame)
 
@@ -107,3 +108,14 @@ def _checked(box: list[float], where: str) -> list[float]:
         )
     check_box(box, where)
     return [round(value, 3) for value in box]
+
+
+def _number(value: object, where: str) -> float:
+    """Return ``value`` as a finite float; for any other value, raise ``InputError`` that begins with ``where``."""
+    try:
+        found = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        found = float("nan")
+    if not np.isfinite(found):
+        raise InputError(f"{where}: '{value}' is not a number of pixels; correct it{POINT}.")
+    return found

@@ -10,30 +10,37 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
-from PIL import Image
+from PIL import ExifTags, Image
 
-from chexqa.contract import cases, findings
-from chexqa.files.errors import InputError, suggest
-from chexqa.files.jsonio import Record, is_folder
+from chexqa.contract import cases
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import Record, is_file, is_folder, parse_json, read_text
 from chexqa.files.opening import open_binary
 from chexqa.files.terminal import plural
-from chexqa.imaging import dicom
-from chexqa.imaging.mask_source import is_nifti, proportional
+from chexqa.imaging import dicom, masks
+from chexqa.imaging.mask_source import proportional
+from chexqa.sources.tables import Table
 
 PICTURES = (".png", ".jpg", ".jpeg", *dicom.SUFFIXES)
 # Number of faults that are listed; further faults are only counted.
 _MOST_FAULTS = 10
-# Suffixes of pictures other than PNG: in a folder of masks they are mistakes, so they are reported.
-NO_MASKS = (".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".npy", ".dcm")
+_MOST_REASONS = 3  # remarks in the error if there is no case
+# Suffixes of pictures that are masks, and of those that are mistakes in a folder of masks, so that they are reported.
+MASKS = (".png", ".tif", ".tiff")
+_OTHERS = (".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".npy")
+NO_MASKS = (*_OTHERS, ".dcm")
 # Suffixes of files with pictures, masks or annotations that no reader of folders opens.
-_FOREIGN_PICTURES = (".tif", ".tiff", ".webp", ".bmp", ".gif", ".jp2", ".nrrd", ".mha")
-_FOREIGN_MASKS = (*NO_MASKS, ".nrrd", ".mha", ".mhd", ".json", ".geojson", ".xml", ".txt")
+_FOREIGN_PICTURES = (".tif", ".tiff", ".webp", ".bmp", ".gif", ".jp2", ".nrrd", ".mha", ".nii", ".gz", ".img")
+_FOREIGN_MASKS = (*_OTHERS, ".nrrd", ".mha", ".mhd", ".json", ".geojson", ".xml", ".txt", ".pfs")
 POINT = " (decimals need a point)"
 _MIRRORED = (
     "mirrored by the header (Patient Orientation begins with R): flip the picture and its masks, because the picture's "
     "left is taken for the patient's right"
 )
 SEXES = {"f": "F", "female": "F", "m": "M", "male": "M"}
+
+
+_QUARTER_TURNS = (5, 6, 7, 8)  # values of EXIF's Orientation
 
 
 @dataclass(frozen=True)
@@ -126,7 +133,7 @@ class Outcome:
             cases.write_manifest(manifest, self._counted(records))
             self.mirrored.remark(self.remarks, "radiograph", _MIRRORED)
         except InputError as error:
-            why = f"the first fault: {self.faults[0]}" if self.faults else "".join(self.remarks[:1])
+            why = f"the first fault: {self.faults[0]}" if self.faults else "; ".join(self.remarks[:_MOST_REASONS])
             layout = f"chexqa looks for masks named {self.layout}" if self.layout else ""
             if self.cases or not self._began or not (why or layout):
                 raise
@@ -199,6 +206,11 @@ class Places:
 
 
 def _existing(folder: Path) -> Path:
+    if is_file(folder):
+        raise InputError(
+            f"{folder}: is a file, but a folder is needed here. CheXmask's csv goes to --anatomy, that of SIIM-ACR to "
+            "'chexqa ingest siim', boxes to 'ingest boxes', COCO JSON to 'ingest coco'."
+        )
     if not is_folder(folder):
         raise InputError(f"{folder}: no such folder; check the path.")
     return folder
@@ -245,6 +257,42 @@ def of_header(picture: Path, outcome: Outcome) -> Record:
     return outcome.headers[picture]
 
 
+def size_of(path: Path) -> tuple[int, int] | None:
+    """Return a picture's size ``(H, W)`` as displayed, from its header; None for a file that is not a picture.
+
+    An EXIF rotation by a quarter turn exchanges height and width.
+    """
+    if path.suffix.lower() in dicom.SUFFIXES:
+        return dicom.about(path).size
+    try:
+        with open_binary(path) as file, Image.open(file) as opened:
+            turned = opened.getexif().get(ExifTags.Base.Orientation) in _QUARTER_TURNS
+            return (opened.width, opened.height) if turned else (opened.height, opened.width)
+    except (OSError, InputError, Image.DecompressionBombError):
+        return None
+
+
+def read_label_names(path: Path) -> dict[str, str]:
+    """Return the name of each value or colour of label maps: of nnU-Net's or Decathlon's JSON, or of a CSV.
+
+    The JSON has ``labels``, either ``{"effusion": 4}`` or ``{"4": "effusion"}``. The CSV has the columns ``label`` (a
+    value, or a colour such as #ff0000 or 255 0 0) and ``name``. Raises ``InputError`` for any other file.
+    """
+    if path.suffix.lower() != ".json":
+        return {masks.as_label(row.cells["label"]): row.cells["name"] for row in Table(path, ("label", "name")).rows()}
+    data = parse_json(read_text(path), str(path))
+    labels = data.get("labels") if isinstance(data, dict) else None
+    if not isinstance(labels, dict) or not labels:
+        raise InputError(
+            f"{path}: has no 'labels' with the names of values; give the dataset.json of nnU-Net or MONAI."
+        )
+    pairs = [(value, name) if isinstance(value, int) else (name, value) for name, value in labels.items()]
+    wrong = next((name for value, name in pairs if not str(value).isdecimal() or not isinstance(name, str)), None)
+    if wrong is not None:
+        raise InputError(f"{path}: the label {wrong!r} is not one value; give names with --label VALUE=NAME instead.")
+    return {str(value): name for value, name in pairs if int(value)}
+
+
 def frame_of(mask: Path, picture: Path) -> dict[str, str]:
     """Return ``{"mask_frame": "stretched"}`` if a mask is square but its picture is not, otherwise ``{}``."""
     sizes = []
@@ -262,7 +310,7 @@ def remark_unread(images: Path, masks: Path | None, outcome: Outcome) -> None:
     """Add remarks on files in the two folders that look like pictures, masks or annotations but are not read."""
     pictures, shapes = Tally(), Tally()
     together = masks is not None and images.samefile(masks)
-    for path in sorted(images.iterdir()):
+    for path in sorted(images.rglob("*")):
         suffix = path.suffix.lower()
         if (
             not path.name.startswith(".")
@@ -270,12 +318,14 @@ def remark_unread(images: Path, masks: Path | None, outcome: Outcome) -> None:
             and (suffix in _FOREIGN_PICTURES or (path.is_file() and dicom.is_dicom(path)))
         ):
             pictures.add(path.name)
-    for path in sorted(masks.iterdir()) if masks is not None else ():
+    for path in sorted(masks.rglob("*")) if masks is not None else ():
         own = path.name.startswith(".") or (together and path.suffix.lower() in (*PICTURES, *_FOREIGN_PICTURES))
         if path.suffix.lower() in _FOREIGN_MASKS and not own:
             shapes.add(path.name)
     pictures.remark(outcome.remarks, "file", "not read: a picture is a .png, .jpg, .jpeg, .dcm or .dicom file")
-    shapes.remark(outcome.remarks, "file", "not read: masks are PNG or NIfTI files, and 'ingest coco' reads COCO JSON")
+    shapes.remark(
+        outcome.remarks, "file", "not read: masks are PNG, TIFF or NIfTI files, and 'ingest coco' reads COCO JSON"
+    )
 
 
 def composed(name: str) -> str:
@@ -293,41 +343,6 @@ def folder_named(root: Path, name: str) -> str | None:
     if name.isascii():
         return None
     return next((path.name for path in root.iterdir() if composed(path.name) == composed(name) and path.is_dir()), None)
-
-
-def structures(places: Places, root: Path, name: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Return two dictionaries with the paths of masks in the folder ``root/name``: of lungs and heart, and of findings.
-
-    Both dictionaries are empty if the folder is missing. Raises ``InputError`` for a file that is not a PNG, and for
-    a file name that is neither a structure nor a finding.
-    """
-    anatomy: dict[str, str] = {}
-    lesions: dict[str, str] = {}
-    folder = folder_named(root, name)
-    if folder is None:
-        return anatomy, lesions
-    for path in sorted((root / folder).iterdir()):
-        structure, suffix = path.stem, path.suffix.lower()
-        if path.name.startswith("."):
-            continue
-        if is_nifti(path):
-            structure, suffix = path.name[: -len(".nii.gz" if suffix == ".gz" else ".nii")], ".png"
-        if suffix in NO_MASKS:
-            raise InputError(f"{path}: a mask must be a PNG; save it as one.")
-        if suffix != ".png":
-            continue
-        if structure not in cases.STRUCTURES and structure not in findings.FINDINGS:
-            known = [*cases.STRUCTURES, *findings.FINDINGS]
-            if structure.rstrip("-_ 0123456789") in known:
-                name = structure.rstrip("-_ 0123456789")
-                raise InputError(
-                    f"{path}: has a number in its name, but a picture has only one mask of each structure or finding; "
-                    f"join its masks into one file with the name '{name}.png'."
-                )
-            raise InputError(f"{path}: '{structure}' is neither a finding nor a structure{suggest(structure, known)}.")
-        group = anatomy if structure in cases.STRUCTURES else lesions
-        group[structure] = places.relative(root, f"{folder}/{path.name}")
-    return {name: anatomy[name] for name in cases.STRUCTURES if name in anatomy}, lesions
 
 
 # Years in each unit of DICOM's ages.

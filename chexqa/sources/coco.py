@@ -50,6 +50,8 @@ _WAYS = {
     "Datumaro's JSON": _DATUMARO,
     "CVAT's XML": "export the task in CVAT as 'COCO 1.0'",
     "PASCAL VOC's XML": _DATUMARO,
+    "nnU-Net's or MONAI's dataset.json": "read the label maps that it names with 'chexqa ingest masks --images "
+    "imagesTr --masks labelsTr --label-file dataset.json'",
     "a YOLO file": "convert the data to COCO JSON, with x times the picture's width and y times its height",
 }
 _UNSIZED = (
@@ -200,6 +202,7 @@ def refuse_foreign(file: Path, text: str, data: object) -> None:
         "GeoJSON": isinstance(first, dict) and first.get("type") in ("Feature", "FeatureCollection"),
         "Supervisely's JSON": {"objects", "size"} <= keys,
         "VIA's JSON": "_via_img_metadata" in keys or {"filename", "regions"} <= {*inner},
+        "nnU-Net's or MONAI's dataset.json": "labels" in keys and bool({"numTraining", "channel_names"} & keys),
         "Datumaro's JSON": {"items", "categories"} <= keys,
         "CVAT's XML": "<annotations" in start,
         "PASCAL VOC's XML": "<annotation>" in start,

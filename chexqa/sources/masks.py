@@ -1,28 +1,31 @@
-"""Reader of pictures with PNG or NIfTI masks.
-
-The masks are in a folder for each picture, in one folder for all pictures (also as label maps), or listed in a CSV
-table.
+"""Reader of pictures with masks in files: in a folder for each picture or structure, all in one folder (also as label
+maps or DICOM SEG), or listed in a CSV table.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import suppress
+from difflib import get_close_matches
+from pathlib import Path, PurePosixPath
 
 import cv2
 import numpy as np
-import numpy.typing as npt
 
 from chexqa.contract import cases, findings
-from chexqa.files.errors import InputError
+from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, check, is_file
+from chexqa.files.say import argument
+from chexqa.imaging import dicom
 from chexqa.imaging import masks as masks_module
-from chexqa.imaging.mask_source import is_nifti, read_nifti
+from chexqa.imaging.mask_source import is_nifti, read_labels, read_mask, read_segments
 from chexqa.imaging.read import Mask
 from chexqa.sources.anatomy import Anatomy, Options, bare, tails
-from chexqa.sources.annotations import Absent, Annotation, Labels, Pictures, from_annotations, meaning, size_of
+from chexqa.sources.annotations import Absent, Annotation, Labels, Pictures, from_annotations, meaning
 from chexqa.sources.case_records import (
-    PICTURES,
+    MASKS,
+    NO_MASKS,
     Outcome,
     Places,
     Tally,
@@ -33,10 +36,12 @@ from chexqa.sources.case_records import (
     parse_sex,
     record,
     remark_unread,
-    structures,
 )
 from chexqa.sources.tables import Table
 
+_NAMES = "dataset.json"  # nnU-Net's and MONAI's file with the names of labels
+_MOST_LABELS = 8  # labels of a label map that are told
+_NEARLY = 0.85  # likeness (of difflib) from which an unknown name is taken for a slip
 _YES, _NO = ("1", "1.0", "true", "yes"), ("0", "0.0", "false", "no")
 _DETAILS = ("patient_id", "study_id", "view")
 _ORIGIN = ("reference", "device", "site")
@@ -64,155 +69,246 @@ _COLUMNS = (
 
 
 def from_folders(
-    images: Path, masks: Path, manifest: Path, terms: Terms, anatomy: Options, absent: Absent | None = None
+    images: Path, masks: Path, manifest: Path, terms: Terms, anatomy: Options, labels: Labels, absent: Absent
 ) -> Outcome:
-    """Write a manifest with one case for each finding mask of each picture in ``images``.
+    """Write a manifest with one case for each finding mask of each picture below ``images``.
 
-    The masks of ``x.png`` are in the folder ``x`` in ``masks``: ``right_lung.png``, ``left_lung.png``, ``heart.png``,
-    and a PNG named like each present finding. If ``anatomy`` has masks of the picture, they are used instead of the
-    folder's masks of lungs and heart. The outcome's remarks have the number of pictures without a mask of a finding,
-    and of folders without a picture. ``absent`` says which findings are absent in which pictures.
+    The masks of ``x.png`` are in the folder ``x`` below ``masks``: ``right_lung.png``, ``left_lung.png``,
+    ``heart.png``, and a file named like each present finding. Or they are in one folder for each structure or finding:
+    ``effusion/x.png``. ``labels`` gives further names of findings and structures. If ``anatomy`` has masks of the
+    picture, they are used instead of the folder's masks of lungs and heart. The outcome's remarks have the number of
+    pictures without a mask of a finding, and of masks without a picture. ``absent`` says which findings are absent in
+    which pictures.
     """
     places = Places(manifest, [images, masks, *anatomy.folders])
     outcome = Outcome(image_root=places.image_root, layout=_LAYOUT)
     found = Anatomy(anatomy, places, outcome)
-    outcome.write(manifest, _folder_records(images, masks, places, terms, found, outcome, absent or Absent()))
+    files = Pictures(images, masks_folder=masks)
+    outcome.write(manifest, _folder_records(files, masks, places, terms, found, outcome, labels, absent))
     return outcome
 
 
 def _folder_records(
-    images: Path, masks: Path, places: Places, terms: Terms, anatomy: Anatomy, outcome: Outcome, absent: Absent
-) -> Iterator[Record]:
-    pictures: dict[str, str] = {}
-    for path in sorted(images.iterdir()):
-        if path.suffix.lower() in PICTURES and not path.name.startswith("."):
-            stem = composed(path.stem)
-            if stem in pictures:
-                raise InputError(
-                    f"{path}: differs from {pictures[stem]} only in the suffix, so both pictures would get the "
-                    "same masks; rename one of the two."
-                )
-            pictures[stem] = path.name
-    unmarked, lost = Tally(), Tally()
-    folders = (path for path in masks.iterdir() if path.is_dir() and not path.samefile(images))
-    for name in sorted(path.name for path in folders if not path.name.startswith(".")):
-        if composed(name) not in pictures:
-            lost.add(name)
+    files: Pictures, masks: Path, places: Places, terms: Terms, anatomy: Anatomy, outcome: Outcome, labels: Labels,
+    absent: Absent,
+) -> Iterator[Record]:  # fmt: skip
+    _check_suffixes(files)
+    of_picture, lost = _masks_of(files, masks, labels, absent, outcome)
     if absent.unmasked:
         lost.refuse("mask folder", _UNKNOWN_PICTURE)
-    shown: dict[str, set[str]] = {}
-    free: list[str] = []
-    for stem, name in pictures.items():
-        own, lesions = structures(places, masks, stem)
+    unmarked, shown, free = Tally(), dict[str, set[str]](), list[str]()
+
+    def details(name: str) -> Record:
+        own = {part: places.relative(masks, of_picture[name][part]) for part in cases.STRUCTURES
+               if part in of_picture.get(name, ())}  # fmt: skip
+        return {"anatomy": anatomy.of(*tails(name)) or own, **of_header(files.root / name, outcome)}
+
+    for name in files.paths:
+        lesions = {one: mask for one, mask in of_picture.get(name, {}).items() if one in findings.FINDINGS}
         if not lesions:
             if absent.unmasked:
-                free.append(stem)
+                free.append(name)
             else:
                 unmarked.add(name)
             continue
-        shown[stem] = {*lesions}
-        image = places.relative(images, name)
-        details: Record = {"anatomy": anatomy.of(stem) or own, **of_header(images / name, outcome)}
+        shown[name] = {*lesions}
+        image, about = places.relative(files.root, name), details(name)
         for finding, mask in lesions.items():
-            yield record(f"{stem}/{finding}", image, finding, mask, terms, **details)
+            yield record(f"{bare(name)}/{finding}", image, finding, places.relative(masks, mask), terms, **about)
     pool = sorted(set().union(*shown.values()))
-    without = {stem: {*pool} for stem in free}
-    for name, finding in absent.named():
-        stem = composed(name) if composed(name) in pictures else composed(bare(name))
-        if stem not in pictures:
-            raise InputError(f"{absent.table}: the picture '{name}' is not in {images}; correct its name.")
-        without.setdefault(stem, set()).update([finding] if finding else pool)
-    for stem, absent_ones in without.items():
-        image = places.relative(images, pictures[stem])
-        details = {
-            **of_header(images / pictures[stem], outcome),
-            "anatomy": anatomy.of(stem) or structures(places, masks, stem)[0],
-        }
-        for finding in sorted(absent_ones - shown.get(stem, set())):
-            yield record(f"{stem}/{finding}", image, finding, None, terms, **details)
-    maps = Tally()
-    for path in sorted(masks.iterdir()) if not images.samefile(masks) else ():
-        stem = composed(path.name.partition(".nii")[0] if is_nifti(path) else path.stem)
-        if stem in pictures and (is_nifti(path) or path.suffix.lower() == ".png"):
-            maps.add(path.name)
-    remark_unread(images, masks, outcome)
-    maps.remark(outcome.remarks, "file", "named like a label map; say with --label VALUE=NAME what its values are")
+    without = {name: {*pool} for name in free}
+    for said, finding in absent.named():
+        named = files.first(said)
+        if named is None:
+            raise InputError(f"{absent.table}: the picture '{said}' is not in {files.root}; correct its name.")
+        without.setdefault(named, set()).update([finding] if finding else pool)
+    for name, absent_ones in without.items():
+        image, about = places.relative(files.root, name), details(name)
+        for finding in sorted(absent_ones - shown.get(name, set())):
+            yield record(f"{bare(name)}/{finding}", image, finding, None, terms, **about)
+    _remark_maps(files, masks, outcome)
+    remark_unread(files.root, masks, outcome)
+    labels.remark(outcome, absent.unmasked)
     unmarked.remark(outcome.remarks, "picture", "without a mask of a finding (left out)")
     lost.remark(outcome.remarks, "mask folder", "without a picture (left out)")
     anatomy.remark()
 
 
+def _remark_maps(files: Pictures, masks: Path, outcome: Outcome) -> None:
+    """Add remarks on the files in a folder of masks that are named like pictures, and on files of DICOM."""
+    maps, segments, labels = Tally(), Tally(), list[str]()
+    for path in sorted(masks.iterdir()) if not files.root.samefile(masks) else ():
+        if path.suffix.lower() in dicom.SUFFIXES:
+            segments.add(path.name)
+        elif _is_mask(path) and (fits := files.fitting(_stem(path))):
+            maps.add(path.name)
+            if not labels:
+                with suppress(InputError):
+                    list(read_labels(path, files.size(fits[0]), labels.append))
+    shown = ", ".join(labels[:_MOST_LABELS]) + (", …" if len(labels) > _MOST_LABELS else "")
+    names = next((path for folder in (masks, masks.parent) if (path := folder / _NAMES).is_file()), None)
+    how = f"say with --label VALUE=NAME what its values are{f' ({shown})' if shown else ''}"
+    how += f", or give --label-file {argument(names)}" if names else ""
+    maps.remark(outcome.remarks, "file", f"named like a label map; {how}")
+    segments.remark(outcome.remarks, "file", "of DICOM among the masks; give --flat if they are DICOM SEG")
+
+
+def _check_suffixes(files: Pictures) -> None:
+    """Raise ``InputError`` if the names of two pictures differ only in the suffix."""
+    first: dict[str, str] = {}
+    for name in files.paths:
+        other = first.setdefault(composed(bare(name)), name)
+        if other != name:
+            raise InputError(
+                f"{files.root / name}: differs from {other} only in the suffix, so both pictures would get the same "
+                "masks; rename one of the two."
+            )
+
+
+def _masks_of(
+    files: Pictures, masks: Path, labels: Labels, absent: Absent, outcome: Outcome
+) -> tuple[dict[str, dict[str, str]], Tally]:
+    """Return each picture's masks of structures and findings, as paths below ``masks``; and the folders without one.
+
+    A folder of several pictures' names gives each of them nothing, and is recorded among the outcome's faults.
+    """
+    found: dict[str, dict[str, str]] = {}
+    lost = Tally()
+    for folder, paths in _mask_folders(files, masks):
+        structure = labels.named(PurePosixPath(folder).name)
+        fits = files.fitting(folder)
+        if structure is not None and not fits:
+            pairs = [(path, files.fitting(_stem(path)), structure) for path in paths]
+        elif fits:
+            pairs = [(path, fits, name) for path in paths if (name := _structure(path, labels, absent)) is not None]
+        else:
+            lost.add(folder)
+            continue
+        for path, own, name in pairs:
+            inside = path.relative_to(masks).as_posix()
+            if not own:
+                lost.add(inside)
+            elif len(own) > 1:
+                twice = f"{path}: {len(own)} pictures in {files.root} have this name ({own[0]}, {own[1]})"
+                outcome.fault(f"{twice}; put the masks into a folder with the path of their picture")
+            elif found.setdefault(own[0], {}).setdefault(name, inside) != inside:
+                outcome.fault(f"{path}: {own[0]} also has the mask {found[own[0]][name]}; only that one is used")
+    return found, lost
+
+
+def _mask_folders(files: Pictures, masks: Path) -> Iterator[tuple[str, list[Path]]]:
+    """Yield each folder below ``masks`` with files that look like masks, as a path below ``masks``, and these files."""
+    pictures = {*files.paths} if files.root.samefile(masks) else set[str]()
+    by_folder: dict[Path, list[Path]] = {}
+    for path, inside in _below(masks, files.root):
+        if (_is_mask(path) or path.suffix.lower() in NO_MASKS) and inside.as_posix() not in pictures:
+            by_folder.setdefault(inside.parent, []).append(path)
+    by_folder.pop(Path(), None)
+    for folder, paths in by_folder.items():
+        yield folder.as_posix(), paths
+
+
+def _below(masks: Path, images: Path) -> Iterator[tuple[Path, Path]]:
+    """Yield the files below ``masks``, each with its path from there, except hidden ones and those below ``images``."""
+    apart = Path(os.path.relpath(os.path.realpath(images), os.path.realpath(masks)))
+    for path in sorted(masks.rglob("*")):
+        inside = path.relative_to(masks)
+        if not any(part.startswith(".") for part in inside.parts) and (apart == Path() or apart not in inside.parents):
+            yield path, inside
+
+
+def _structure(path: Path, labels: Labels, absent: Absent) -> str | None:
+    """Return the structure or finding of a mask by its file's name; None, which is counted, if the name is unknown.
+
+    Raises ``InputError`` for a file that is no mask, for one of several masks of a structure, and for an unknown name
+    that is nearly a known one, or while pictures without masks count as free of findings.
+    """
+    if not _is_mask(path):
+        raise InputError(f"{path}: a mask must be a PNG; save it as one.")
+    known = [*cases.STRUCTURES, *findings.FINDINGS]
+    stem = _stem(path)
+    name = labels.named(stem)
+    if name is None and (one := stem.rstrip("-_ 0123456789")) in known:
+        raise InputError(
+            f"{path}: has a number in its name, but a picture has only one mask of each structure or finding; "
+            f"join its masks into one file with the name '{one}.png'."
+        )
+    if name is None and (absent.unmasked or get_close_matches(stem, known, 1, _NEARLY)):
+        raise InputError(f"{path}: '{stem}' is neither a finding nor a structure{suggest(stem, known)}.")
+    return name or labels.find(stem)
+
+
+def _is_mask(path: Path) -> bool:
+    return path.suffix.lower() in MASKS or is_nifti(path)
+
+
+def _stem(path: Path) -> str:
+    """Return the name of a mask's file without its suffix, with each accented letter as one character."""
+    return composed(path.name.partition(".nii")[0] if is_nifti(path) else path.stem)
+
+
 def from_flat(
     images: Path, masks: Path, manifest: Path, terms: Terms, anatomy: Options, labels: Labels, absent: Absent
 ) -> Outcome:
-    """Write a manifest for a folder ``masks`` with the masks of all pictures.
+    """Write a manifest for a folder ``masks`` with the masks of all pictures below ``images``.
 
-    The masks are PNG or NIfTI files. ``labels`` decides which masks belong to a picture ``a.png``:
+    The masks are PNG, TIFF or NIfTI files. ``labels`` decides which masks belong to a picture ``a.png``:
 
-    - ``labels`` is empty: one file for each finding or structure, such as ``a_effusion.png`` and ``a_heart.png``.
-      ``masks`` can be the same folder as ``images``.
-    - ``labels`` maps grey values to findings and structures: one label map, ``a.png``. The folders must differ.
+    - ``labels`` has no names of values: one file for each finding or structure, such as ``a_effusion.png`` and
+      ``a_heart.png``. ``masks`` can be the same folder as ``images``.
+    - ``labels`` maps values to findings and structures: one label map, ``a.png``. The folders must differ.
+
+    A DICOM SEG in another folder than ``images`` has the masks of its picture in either case.
     """
     own = images.samefile(masks)
-    names = {
-        composed(path.stem): path.name
-        for path in sorted(images.iterdir())
-        if path.suffix.lower() in PICTURES and not path.name.startswith(".")
-    }
+    files = Pictures(images, masks_folder=None if own else masks)
     known = sorted((*findings.FINDINGS, *cases.STRUCTURES), key=len, reverse=True)
     shapes: list[Annotation] = []
     drawn: set[str] = set()
     unused = Tally()
-    for path in sorted(masks.iterdir()):
-        if path.suffix.lower() != ".png" and not is_nifti(path):
+    for path, inside in _below(masks, images):
+        is_segments = not own and path.suffix.lower() in dicom.SUFFIXES
+        if not (_is_mask(path) or is_segments):
             continue
-        name = composed(path.name.partition(".nii")[0] if is_nifti(path) else path.stem)
-        if labels.given:
-            if not own and name in names:
-                shapes += _of_label_map(path, names[name], images, labels)
+        name = (inside.parent / _stem(path)).as_posix()
+        if labels.of_values or is_segments:
+            fits = files.fitting(name) or (files.fitting(read_segments(path).picture or name) if is_segments else [])
+            if not own and fits:
+                shapes += _of_label_map(path, fits[0] if len(fits) == 1 else name, files, labels)
             elif not own:
-                unused.add(path.name)
+                unused.add(inside.as_posix())
             continue
         end = next((word for word in known if name.endswith(f"_{word}")), None)
-        stem = name[: -len(end) - 1] if end else ""
-        if end and stem in names:
-            drawn.add(name)
-            mask = _values(path, images / names[stem]) != 0 if is_nifti(path) else masks_module.read_mask_png(path)
-            shapes.append(Annotation(names[stem], end, masks_module.to_rle(mask), str(path)))
-        elif not own and not path.name.startswith("."):
-            unused.add(path.name)
+        fits = files.fitting(name[: -len(end) - 1]) if end else []
+        if end and fits:
+            drawn.add(inside.as_posix())
+            runs = masks_module.to_rle(read_mask(path, files.size(fits[0])))
+            shapes.append(Annotation(fits[0] if len(fits) == 1 else name, end, runs, str(path)))
+        elif not own:
+            unused.add(inside.as_posix())
     if absent.unmasked:
         unused.refuse("mask", _UNKNOWN_PICTURE)
-    pictures = [name for stem, name in names.items() if not (own and stem in drawn)]
-    layout = _MAPS if labels.given else _FLAT
-    outcome = from_annotations(
-        shapes, pictures, Pictures(images), manifest, terms, anatomy, labels, absent, layout, masks
-    )
+    pictures = [name for name in files.paths if not (own and name in drawn)]
+    layout = _MAPS if labels.of_values else _FLAT
+    outcome = from_annotations(shapes, pictures, files, manifest, terms, anatomy, labels, absent, layout, masks)
     unused.remark(outcome.remarks, "mask", f"not used: its name is not that of {layout}")
     return outcome
 
 
-def _values(path: Path, picture: Path) -> npt.NDArray[np.int64]:
-    """Return the values of the label map (PNG or NIfTI) that belongs to ``picture``."""
-    return read_nifti(path, size_of(picture)) if is_nifti(path) else masks_module.read_label_map(path)
+def _of_label_map(path: Path, image: str, files: Pictures, labels: Labels) -> Iterator[Annotation]:
+    """Yield one shape for each label of a label map whose meaning is known.
 
-
-def _of_label_map(path: Path, image: str, images: Path, labels: Labels) -> Iterator[Annotation]:
-    """Yield one shape for each value of a label map except 0; the shape's label is the value.
-
-    A pixel has only one label, so a lesion leaves a hole in its lung. A lesion that borders on a lung is therefore
+    Where a pixel has only one label, a lesion leaves a hole in its lung. A lesion that borders on a lung is therefore
     added to the lung's mask, except for findings outside the lungs, such as cardiomegaly.
     """
-    values = _values(path, images / image)
-    named = {int(value): labels.find(str(value)) for value in np.unique(values) if value}
+    found = list(read_labels(path, files.size(image), labels.find))
     in_lungs = {name for name, finding in findings.FINDINGS.items() if finding.field == "lung"}
-    lesions = np.isin(values, [value for value, name in named.items() if name in in_lungs])
-    for value, name in named.items():
-        mask = values == value
-        if name in ("right_lung", "left_lung"):
-            mask = mask | masks_module.touching(lesions, _bordering(mask))
-        if name is not None:
-            yield Annotation(image, str(value), masks_module.to_rle(mask), str(path))
+    lesions = [mask for name, mask in found if name in in_lungs]
+    for name, mask in found:
+        if name in ("right_lung", "left_lung") and lesions:
+            area = np.logical_or.reduce(lesions)
+            mask = mask if (mask & area).any() else mask | masks_module.touching(area, _bordering(mask))
+        yield Annotation(image, name, masks_module.to_rle(mask), str(path))
 
 
 def _bordering(mask: Mask) -> Mask:

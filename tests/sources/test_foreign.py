@@ -227,7 +227,9 @@ def test_files_that_are_not_read_are_named(images: Path, tmp_path: Path, cli: Cl
     png(tmp_path / "masks/a/effusion.png", FLUID)
     code, _, err = cli("ingest", "masks", "--images", images, "--masks", tmp_path / "masks", "-o", tmp_path / "m.jsonl")
     assert code == 0
-    assert "1 file not read: masks are PNG or NIfTI files, and 'ingest coco' reads COCO JSON" in " ".join(err.split())
+    assert "1 file not read: masks are PNG, TIFF or NIfTI files, and 'ingest coco' reads COCO JSON" in " ".join(
+        err.split()
+    )
 
 
 def test_a_table_may_have_windows_paths(images: Path, tmp_path: Path, cli: Cli) -> None:
@@ -411,3 +413,155 @@ def test_masks_with_numbers_are_to_be_joined(images: Path, tmp_path: Path, cli: 
     assert code == 2
     assert "effusion_1.png: has a number in its name, but a picture has only one mask of each structure" in err
     assert "join its masks into one file with the name 'effusion.png'" in err
+
+
+RIGHT, LEFT = np.zeros((TALL, WIDE), bool), np.zeros((TALL, WIDE), bool)
+RIGHT[20:110, 10:70], LEFT[20:110, 90:150] = True, True
+LUNGS = {"right_lung": RIGHT, "left_lung": LEFT}
+
+
+def check_all(cli: Cli, out: Path, *command: object, count: int = 1) -> str:
+    """Ingest masks; assert that every case has the effusion and both lungs, and return what the command says."""
+    code, _, err = cli("ingest", "masks", *command, "-o", out)
+    assert code == 0, err
+    made = loaded(out)
+    assert len(made) == count
+    for one in made:
+        assert np.array_equal(one.source_mask, FLUID)
+        assert {name: np.array_equal(mask, LUNGS[name]) for name, mask in one.source_anatomy.items()} == {
+            "right_lung": True, "left_lung": True
+        }  # fmt: skip
+    return " ".join(err.split())
+
+
+def label_map() -> np.ndarray:
+    values = RIGHT * 1 + LEFT * 2
+    values[FLUID] = 4
+    return values.astype(np.uint8)
+
+
+def test_pictures_and_masks_in_subfolders_are_found(images: Path, tmp_path: Path, cli: Cli) -> None:
+    """Masks lie at the path of their picture, in a folder of its name alone, or in one folder for each structure."""
+    for name in ("p1/x.png", "p2/y.png", "p2/z.png"):
+        (images / name).parent.mkdir(exist_ok=True)
+        shutil.copy(images / "a.png", images / name)
+    masks_of = {**LUNGS, "effusion": FLUID, "aorta": FLUID}
+    for name, mask in masks_of.items():
+        for path in (f"p1/x/{name}.png", f"y/{name}.png", f"{name}/z.png"):
+            png(tmp_path / "masks" / path, mask)
+    command = ("--images", images, "--masks", tmp_path / "masks")
+    said = check_all(cli, tmp_path / "m.jsonl", *command, count=3)
+    assert [case.case_id for case in cases.read_manifest(tmp_path / "m.jsonl")] == [
+        "p1/x/effusion", "p2/y/effusion", "p2/z/effusion"
+    ]  # fmt: skip
+    assert "2 annotations not used: give --label 'aorta=NAME' to use them" in said
+    assert "1 mask folder without a picture (left out), the first is aorta" in said
+    code, _, err = cli("ingest", "masks", *command, "--absent-unmasked", "-o", tmp_path / "n.jsonl")
+    assert (code, "aorta.png: 'aorta' is neither a finding nor a structure" in err) == (2, True)
+
+
+def test_masks_below_the_pictures_are_no_pictures(images: Path, tmp_path: Path, cli: Cli) -> None:
+    for name, mask in {**LUNGS, "effusion": FLUID}.items():
+        png(images / "masks/a" / f"{name}.png", mask)
+    check_all(cli, tmp_path / "m.jsonl", "--images", images, "--masks", images / "masks")
+    shutil.move(images / "masks/a", images / "a")
+    (images / "masks").rmdir()
+    check_all(cli, tmp_path / "n.jsonl", "--images", images, "--masks", images)
+
+
+def test_a_folder_of_nnunet_says_how_it_is_read(images: Path, tmp_path: Path, cli: Cli) -> None:
+    (images / "a.png").rename(images / "a_0000.png")
+    (tmp_path / "labelsTr").mkdir()
+    Image.fromarray(label_map()).save(tmp_path / "labelsTr/a.png")
+    labels = {"background": 0, "right lung": 1, "left lung": 2, "Pleural effusion": 4}
+    (tmp_path / "dataset.json").write_text(json.dumps({"labels": labels, "numTraining": 1, "channel_names": {}}))
+    command = ("--images", images, "--masks", tmp_path / "labelsTr")
+    code, _, err = cli("ingest", "masks", *command, "-o", tmp_path / "m.jsonl")
+    assert code == 2
+    assert "1 file named like a label map; say with --label VALUE=NAME what its values are (1, 2, 4), or give" in err
+    check_all(cli, tmp_path / "m.jsonl", *command, "--label-file", tmp_path / "dataset.json")
+    (tmp_path / "dataset.json").write_text(json.dumps({"labels": {str(n): name for name, n in labels.items()}}))
+    check_all(cli, tmp_path / "n.jsonl", *command, "--label-file", tmp_path / "dataset.json")
+    code, _, err = cli(
+        "ingest", "masks", "--images", images, "--masks", tmp_path / "dataset.json", "-o", tmp_path / "o"
+    )
+    assert (code, "is a file, but a folder is needed here" in " ".join(err.split())) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["mask_a.png", "a_mask.png", "a.png"])
+def test_colours_are_labels(images: Path, tmp_path: Path, cli: Cli, name: str) -> None:
+    colours = np.array([[0, 0, 0], [0, 255, 0], [0, 0, 255], [9, 9, 9], [255, 0, 0]], np.uint8)[label_map()]
+    (tmp_path / "maps").mkdir()
+    Image.fromarray(colours).save(tmp_path / "maps" / name)
+    command = ("--images", images, "--masks", tmp_path / "maps")
+    given = ("#00FF00=right_lung", "0,0,255=left_lung", "#ff0000=effusion")
+    check_all(cli, tmp_path / "m.jsonl", *command, *(part for one in given for part in ("--label", one)))
+    (tmp_path / "colours.csv").write_text("label;name\n0 255 0;Right Lung\n#0000ff;left lung\n255,0,0;effusion\n")
+    check_all(cli, tmp_path / "n.jsonl", *command, "--label-file", tmp_path / "colours.csv")
+    Image.fromarray(colours).resize((2 * WIDE, 2 * TALL), Image.Resampling.BICUBIC).rotate(
+        3, Image.Resampling.BICUBIC
+    ).save(tmp_path / "maps" / name)
+    code, _, err = cli("ingest", "masks", *command, "--label", "#ff0000=effusion", "-o", tmp_path / "o.jsonl")
+    assert (code, "colours, so its edges are smoothed; save it without smoothing" in " ".join(err.split())) == (2, True)
+
+
+def test_masks_and_stacks_of_masks_in_tiff_are_read(images: Path, tmp_path: Path, cli: Cli) -> None:
+    pages = [Image.fromarray(mask.astype(np.uint8) * 255) for mask in (RIGHT, LEFT, FLUID)]
+    (tmp_path / "masks/a").mkdir(parents=True)
+    for name, page in zip((*LUNGS, "effusion"), pages, strict=True):
+        page.save(tmp_path / "masks/a" / f"{name}.tif", compression="tiff_lzw")
+    check_all(cli, tmp_path / "m.jsonl", "--images", images, "--masks", tmp_path / "masks")
+    assert cases.read_manifest(tmp_path / "m.jsonl")[0].mask == tmp_path / "masks/a/effusion.tif"
+    (tmp_path / "stacks").mkdir()
+    pages[0].save(tmp_path / "stacks/a.tiff", save_all=True, append_images=pages[1:])
+    labels = ("--label", "1=right_lung", "--label", "2=left_lung", "--label", "3=effusion")
+    check_all(cli, tmp_path / "n.jsonl", "--images", images, "--masks", tmp_path / "stacks", *labels)
+    shutil.copy(tmp_path / "stacks/a.tiff", tmp_path / "masks/a/effusion.tif")
+    assert cli("ingest", "masks", "--images", images, "--masks", tmp_path / "masks", "-o", tmp_path / "o.jsonl")[0] == 0
+    code, _, err = cli("validate", tmp_path / "o.jsonl")
+    assert (code, "effusion.tif: has 3 pages, but a mask has one" in " ".join(err.split())) == (2, True)
+
+
+def dicom_seg(path: Path, picture: str, kind: str) -> None:
+    """Write a DICOM SEG with both lungs and the effusion, as highdicom writes the elements that are read."""
+    from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
+    from pydicom.uid import ExplicitVRLittleEndian
+
+    meta = FileMetaDataset()
+    meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID = "1.2.840.10008.5.1.4.1.1.66.4", "1.2.3"
+    meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    data = FileDataset(str(path), {}, file_meta=meta, preamble=bytes(128))
+    masks_of = np.stack([RIGHT, LEFT, FLUID])
+    data.Rows, data.Columns, data.NumberOfFrames, data.SegmentationType = TALL, WIDE, 3, kind
+    data.SegmentSequence, data.PerFrameFunctionalGroupsSequence = [], []
+    for number, name in enumerate(("Right Lung", "Lung, left", "Segment 3"), start=1):
+        segment, code, frame, own = Dataset(), Dataset(), Dataset(), Dataset()
+        segment.SegmentNumber, segment.SegmentLabel = number, name
+        code.CodeMeaning = "Pleural effusion" if number == 3 else "Lung"
+        segment.SegmentedPropertyTypeCodeSequence = [code]
+        own.ReferencedSegmentNumber = number
+        frame.SegmentIdentificationSequence = [own]
+        data.SegmentSequence.append(segment)
+        data.PerFrameFunctionalGroupsSequence.append(frame)
+    series, image = Dataset(), Dataset()
+    image.ReferencedSOPInstanceUID = picture
+    series.ReferencedInstanceSequence = [image]
+    data.ReferencedSeriesSequence = [series]
+    data.BitsAllocated = 1 if kind == "BINARY" else 8
+    data.MaximumFractionalValue = 200
+    bits = np.packbits(masks_of.ravel(), bitorder="little") if kind == "BINARY" else masks_of.astype(np.uint8) * 100
+    data.PixelData = bits.tobytes()
+    data.save_as(path, enforce_file_format=True)
+
+
+@pytest.mark.parametrize("kind", ["BINARY", "FRACTIONAL"])
+def test_segments_of_a_dicom_seg_are_read_by_their_names(images: Path, tmp_path: Path, cli: Cli, kind: str) -> None:
+    """A file has the name of its picture, or refers to a picture whose file is named by its UID."""
+    (images / "1.2.3.4.png").write_bytes((images / "a.png").read_bytes())
+    (tmp_path / "segs").mkdir()
+    dicom_seg(tmp_path / "segs/a.dcm", "9.9", kind)
+    dicom_seg(tmp_path / "segs/export7.dcm", "1.2.3.4", kind)
+    command = ("--images", images, "--masks", tmp_path / "segs")
+    code, _, err = cli("ingest", "masks", *command, "-o", tmp_path / "m.jsonl")
+    assert (code, "give --flat if they are DICOM SEG" in " ".join(err.split())) == (2, True)
+    check_all(cli, tmp_path / "m.jsonl", *command, "--flat", "--label", "Lung, left=left_lung", count=2)

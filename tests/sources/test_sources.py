@@ -109,7 +109,7 @@ BEYOND_UTF_8 = (("images/p1.png", "images/\udcf6.png"), ("masks/p1", "masks/\udc
 def spoil_folders() -> dict[str, tuple[Callable[[Path], None], str]]:
     return {
         "an unknown structure": (lambda d: save(d / "masks/p1/right_lungs.png", LUNG), "did you mean 'right_lung'?"),
-        "a finding in capitals": (lambda d: save(d / "masks/p1/Pneumonia.png", LUNG), "did you mean 'pneumonia'?"),
+        "a finding with a slip": (lambda d: save(d / "masks/p1/pneumona.png", LUNG), "did you mean 'pneumonia'?"),
         "a jpeg mask": (lambda d: save(d / "masks/p1/pneumonia.jpg", LUNG), "pneumonia.jpg: a mask must be a PNG"),
         "one stem twice": (
             lambda d: save(d / "images/p1.jpg", RAMP),
@@ -127,7 +127,7 @@ def spoil_folders() -> dict[str, tuple[Callable[[Path], None], str]]:
         ),
         "a name that is not UTF-8": (
             lambda d: [(d / name).rename(d / new) for name, new in BEYOND_UTF_8] and None,
-            "\\udcf6/edema.png: the name is not UTF-8, so no manifest can have it; rename the file or its folder",
+            "\\udcf6.png: the name is not UTF-8, so no manifest can have it; rename the file or its folder",
         ),
     }
 
