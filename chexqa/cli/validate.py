@@ -14,6 +14,7 @@ from chexqa.contract.cases import IMAGE_ROOT_HINT, MANIFEST, Case, load_case, mi
 from chexqa.contract.findings import find
 from chexqa.eval.leaderboard.submission import check_predictions
 from chexqa.eval.models import registry
+from chexqa.eval.runs import foreign_lines
 from chexqa.eval.stress.unequal_wordings import unequal
 from chexqa.files.errors import InputError, WrongParts
 from chexqa.files.jsonio import check, parse_json, read_lines, read_text, read_yaml, text_lines
@@ -152,13 +153,14 @@ def _folder(path: Path, image_root: Path | None) -> FileReport:
         )
     if (path / read_run.ABOUT).is_file():
         run = read_run.load(path)
+        misfits = foreign_lines.misfits(path, foreign_lines.items_of(run))
         turns = (*run.turns, *run.altered)
         states = Counter(turn.state for turn in turns)
         counts = ", ".join(f"{count:,} {state}" for state, count in states.most_common())
         aside = sum(one.lines for one in run.aside)
         odd = f"; {plural(aside, 'line')} set aside" if aside else ""
         summary = f"run, protocol {run.about['protocol']}: {plural(len(turns), 'turn')} ({counts or 'none'}){odd}"
-        return FileReport(summary, tuple(str(one) for one in run.aside))
+        return FileReport(summary, (*map(str, run.aside), *misfits))
     if (path / MANIFEST).is_file():
         return _manifest(path / MANIFEST, image_root)
     # A dry run has a folder for each model.

@@ -10,7 +10,7 @@ import errno
 import itertools
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from operator import itemgetter
 from pathlib import Path
@@ -301,10 +301,11 @@ def read_log(path: Path) -> Log:
     return Log(turns, whole, Aside(path, odd, first.number, why(first), _is_newer(first.data)) if first else None)
 
 
-def scan(file: BinaryIO) -> Iterator[tuple[int, Turn | Line]]:
+def scan(file: BinaryIO, fits: Callable[[Turn], bool] = lambda turn: True) -> Iterator[tuple[int, Turn | Line]]:
     """Yield ``(offset of the line's end, turn)`` for every non-blank line of a log.
 
-    For a line that is not a turn, a :class:`Line` is yielded instead of a turn. An incomplete last line is ignored.
+    For a line that is not a turn, or a turn that does not pass ``fits``, a :class:`Line` is yielded instead of a turn.
+    An incomplete last line is ignored.
     """
     most, start = limits.MAX_LINE_CHARACTERS, 0
     for number in itertools.count(1):
@@ -312,7 +313,7 @@ def scan(file: BinaryIO) -> Iterator[tuple[int, Turn | Line]]:
         if not data:
             return
         end, turn = start + len(data), turn_of(data)
-        if turn is not None:
+        if turn is not None and fits(turn):
             yield end, turn
         elif len(data) <= most and not data.endswith(b"\n"):
             return

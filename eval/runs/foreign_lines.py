@@ -1,31 +1,35 @@
-"""Repair of a run's logs: lines that are not turns (damaged or foreign ones) are moved into a file beside the log.
+"""Lines of a run's logs that are not turns, or that name an item or options that the benchmark lacks; their repair.
 
-The log is locked during a repair, so no other process writes to it. The log and the file of moved lines are each
-replaced atomically.
+A repair moves these lines into a file beside the log. The log is locked during a repair, so no other process writes to
+it. The log and the file of moved lines are each replaced atomically.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from chexqa.contract import read_run
-from chexqa.contract.read_run import TURNS, Line
+from chexqa.contract import benchmark, read_run
+from chexqa.contract.items import Item
+from chexqa.contract.read_run import TURNS, Line, Run, Turn
 from chexqa.files.atomic import sync_folder
 from chexqa.files.errors import UnfinishedError, unreadable
-from chexqa.files.jsonio import Record
+from chexqa.files.jsonio import Record, is_file
 from chexqa.files.locks import locked
 from chexqa.files.opening import open_binary
+from chexqa.files.terminal import messages
 
 SUFFIX = ".set-aside"
 # Number of lines of a log that a message lists.
 FIRST = 20
 _CHUNK = 2**20
+Items = Mapping[str, Item]
+"""A benchmark's items, keyed by id; empty if the benchmark is not there, so that turns are not compared with it."""
 
 
 @dataclass(frozen=True)
@@ -47,27 +51,71 @@ class Repaired:
         return {"log": self.log, "lines": self.lines, "bytes": self.bytes, "first": first}
 
 
+def items_of(run: Run) -> Items:
+    """Return the items of a run's benchmark; empty, with a remark on standard error, if the benchmark is not there."""
+    place = run.benchmark_folder
+    if is_file(place / benchmark.ABOUT):
+        bench = benchmark.load(place)
+        if bench.hash == run.about["benchmark"]["hash"]:
+            return bench.item
+    messages().print(
+        f"{place}: the run's benchmark is not there, so answers are not compared with its options", soft_wrap=True
+    )
+    return {}
+
+
+def misfit(turn: Turn, items: Items) -> str:
+    """Return a clause on the field of a turn that does not fit the benchmark: item or options; "" if all fit."""
+    if not items:
+        return ""
+    item = items.get(turn.item_id.partition("@")[0])  # an altered item has the options of the original one
+    if item is None:
+        return f"field 'item_id': '{turn.item_id}' is not an item of the benchmark"
+    known = sorted(option.n for option in item.options)
+    lacking = [number for number in turn.parsed or () if number not in known]
+    if lacking:
+        return f"field 'parsed': {lacking[0]} is not an option of the item (they are {known[0]} to {known[-1]})"
+    if turn.order is not None and sorted(turn.order) != known:
+        return f"field 'order': {list(turn.order)} is not an order of the item's {len(known)} options"
+    return ""
+
+
+def misfits(folder: Path, items: Items) -> Iterator[str]:
+    """Yield a sentence with file, line, field, value and remedy for each turn that does not fit the benchmark."""
+    for path in sorted((folder / TURNS).glob("*.jsonl")):
+        with open_binary(path, inside=folder) as file:
+            for line in _odd(file, items):
+                turn = read_run.turn_of(line.data)
+                if turn is not None:
+                    yield (
+                        f"{path}, line {line.number}: {misfit(turn, items)}; correct it there, or move the line out "
+                        f"with 'chexqa run repair {folder}', after which the run's 'chexqa eval' asks its question "
+                        "again."
+                    )
+
+
 def repair(folder: Path, dry: bool = False) -> list[Repaired]:
-    """Move every line that is not a turn out of a run's logs; with ``dry``, move nothing.
+    """Move every line that is not a turn, or that does not fit the benchmark, out of a run's logs; with ``dry``, move
+    nothing.
 
     Return an entry for each log with lines to move. Raise ``InputError`` if the folder is not a run, or if another
     process is writing a log with lines to move. Logs are repaired in alphabetical order, so the logs before that one
     are repaired even then.
     """
-    read_run.read_about(folder)
-    found = [_repair(path, dry) for path in sorted((folder / TURNS).glob("*.jsonl"))]
+    items = items_of(Run(folder, read_run.read_about(folder), ()))
+    found = [_repair(path, dry, items) for path in sorted((folder / TURNS).glob("*.jsonl"))]
     return [one for one in found if one.lines]
 
 
-def _repair(path: Path, dry: bool) -> Repaired:
+def _repair(path: Path, dry: bool, items: Items) -> Repaired:
     """Repair one log; the log is locked only if there are lines to move."""
-    found = _look(path)
+    found = _look(path, items)
     if dry or not found.lines:
         return found
     with locked(path.with_suffix(".lock"), f"{path}: another process writes this log"):
-        found = _look(path)  # the log may have grown before it was locked
+        found = _look(path, items)  # the log may have grown before it was locked
         try:
-            _move(path)
+            _move(path, items)
         except OSError as error:
             raise UnfinishedError(
                 f"{path}: cannot be repaired ({error.strerror}) and is unchanged; remove this cause and run the same "
@@ -76,25 +124,31 @@ def _repair(path: Path, dry: bool) -> Repaired:
     return found
 
 
-def _odd(file: BinaryIO) -> Iterator[Line]:
-    return (line for _, line in read_run.scan(file) if isinstance(line, Line))
+def _odd(file: BinaryIO, items: Items) -> Iterator[Line]:
+    found = read_run.scan(file, lambda turn: not misfit(turn, items))
+    return (line for _, line in found if isinstance(line, Line))
 
 
-def _look(path: Path) -> Repaired:
+def _why(line: Line, items: Items) -> str:
+    turn = read_run.turn_of(line.data)
+    return read_run.why(line) if turn is None else misfit(turn, items)
+
+
+def _look(path: Path, items: Items) -> Repaired:
     lines = size = 0
     first: list[tuple[int, str]] = []
     try:
         with open_binary(path, inside=path.parent.parent) as file:
-            for line in _odd(file):
+            for line in _odd(file, items):
                 lines, size = lines + 1, size + line.size
                 if len(first) < FIRST:
-                    first.append((line.number, read_run.why(line)))
+                    first.append((line.number, _why(line, items)))
     except OSError as error:
         raise unreadable(path, error) from None
     return Repaired(path.name, lines, size, tuple(first))
 
 
-def _move(path: Path) -> None:
+def _move(path: Path, items: Items) -> None:
     """Rewrite the log and its file of moved lines, and flush both files to disk."""
     # The log is replaced last, so no line is lost if the process is killed between the two replacements.
     beside = Path(f"{path}{SUFFIX}")
@@ -103,7 +157,7 @@ def _move(path: Path) -> None:
             with open_binary(beside) as old:
                 _copy(old, aside, 0, beside.stat().st_size)
         before, place = aside.tell(), 0
-        for line in _odd(lines):
+        for line in _odd(lines, items):
             _copy(file, aside, line.start, line.size)
             _copy(file, kept, place, line.start - place)
             place = line.start + line.size

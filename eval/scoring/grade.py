@@ -7,7 +7,7 @@ several times (repeats, or rotations of the options) has a row for each item, re
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -24,13 +24,14 @@ from chexqa.eval.design.plan import Plan
 from chexqa.eval.models import registry
 from chexqa.eval.places.run_scores import PlaceScores, place_scores
 from chexqa.eval.prompts import conditions, option_order
+from chexqa.eval.runs.foreign_lines import misfit, misfits
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.csv_and_parquet import frame_of
 from chexqa.eval.scoring.frequent import frequent_accuracy
 from chexqa.eval.scoring.outcomes import TURN_COLUMNS, outcome_of
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, dump, is_folder
-from chexqa.files.terminal import plural
+from chexqa.files.terminal import messages, plural
 from chexqa.files.text import few, shown
 
 # Final states of an item. Only the first counts as correct; the last two are unfinished.
@@ -143,7 +144,7 @@ def load_runs(folders: Sequence[str | Path], benchmark_folder: Path | None = Non
     Without ``benchmark_folder``, the folder that ``run.json`` names is read. Raise ``InputError`` if the runs are of
     different benchmarks, or if the folder has another benchmark.
     """
-    runs = tuple(read_run.load(Path(folder)) for folder in folders)
+    runs = tuple(_answered(read_run.load(Path(folder))) for folder in folders)
     for run in runs:
         read_run.say(run.aside)
     first = runs[0].about["benchmark"]
@@ -155,6 +156,25 @@ def load_runs(folders: Sequence[str | Path], benchmark_folder: Path | None = Non
                 "grade them separately."
             )
     return find_benchmark(runs[0], benchmark_folder), runs
+
+
+def _answered(run: Run) -> Run:
+    """Return the run without models that never replied, such as those with a mistyped name; a remark names them.
+
+    If no model of the run has replied, return the run unchanged.
+    """
+    turns = (*run.turns, *run.altered)
+    replied = {turn.model for turn in turns if turn.state != read_run.ERROR}
+    silent = [name for name in run.models if name not in replied]
+    if not replied or not silent:
+        return run
+    for name in silent:
+        said = next((turn.error for turn in reversed(turns) if turn.model == name), None)
+        why = f" ({said})" if said else ""
+        messages().print(f"{run.folder}: left out '{name}', which has not replied{why}", soft_wrap=True)
+    kept = {name: about for name, about in run.about["models"].items() if name in replied}
+    own, altered = (tuple(turn for turn in rows if turn.model in replied) for rows in (run.turns, run.altered))
+    return replace(run, about=run.about | {"models": kept}, turns=own, altered=altered)
 
 
 def grade_runs(
@@ -307,17 +327,8 @@ def _place(
 
     Raise ``InputError`` if the turn's item, options or round do not exist, or if another turn answered its question.
     """
-    if turn.item_id not in items:
-        raise InputError(
-            f"{run.folder}: the log has a turn of item '{turn.item_id}', but the benchmark has no such item; "
-            "restore the run's log."
-        )
-    known = sorted(option.n for option in items[turn.item_id].options)
-    if not set(turn.parsed or ()) <= {*known} or (turn.order is not None and sorted(turn.order) != known):
-        raise InputError(
-            f"{run.folder}: the log has a turn of item '{turn.item_id}' with options that this item does not have; "
-            "remove the turn's line from the run's log and run the evaluation again."
-        )
+    if wrong := misfit(turn, items):
+        raise InputError(next(misfits(run.folder, items), f"{run.folder}, item '{turn.item_id}': {wrong}."))
     number = (turn.repeat, turn.rotation)
     if number not in due or turn.item_id not in due[number]:
         raise InputError(

@@ -92,16 +92,18 @@ def test_the_methods_say_each_model_once_with_the_protocols_that_asked_it(handma
     ]
     settings = json.loads((runs[3] / "run.json").read_text())
     settings["limit"] = 2
-    settings["models"] |= {"a": settings["models"]["c"] | {"decoding": {"temperature": 1}}}
     (runs[3] / "run.json").write_text(json.dumps(settings))
+    other = json.loads((runs[2] / "run.json").read_text())
+    other["models"]["a"]["decoding"] = {"temperature": 1}
+    (runs[2] / "run.json").write_text(json.dumps(other))
     first, second, trial, *models = _runs(grade_folders(runs, allow_partial=True).runs)
     assert first.startswith("Protocol 'end_to_end': each case was one conversation")
     assert second == "Protocol 'independent': every item was asked alone, with the pictures it needs."
     assert trial == f"Protocol 'independent' (2): {second[24:]} Only 2 cases were asked, as a trial."
     facts = "openai/m; default decoding; asked on 2026-01-01"
     assert models == [
-        "Models under 'end_to_end', 'independent' and 'independent' (2): a ('end_to_end' and 'independent': "
-        f"{facts}; 'independent' (2): openai/m; temperature 1; not asked).",
+        f"Models under 'end_to_end' and 'independent': a ('end_to_end': {facts}; 'independent': openai/m; temperature 1; "
+        "asked on 2026-01-01).",
         f"Models under 'end_to_end': b ({facts}).",
         f"Models under 'independent' (2): c ({facts}).",
     ]

@@ -589,15 +589,28 @@ def test_more_turns_than_a_run_may_have_are_not_begun(bench: Benchmark, tmp_path
     assert "the limit is 10,000,000" in err
 
 
-@pytest.mark.parametrize("fields", [{"parsed": [65]}, {"order": [1, 1]}])
-def test_a_turn_that_names_options_its_item_lacks_is_named(run: Path, cli: Cli, fields: dict[str, Any]) -> None:
+MISFITS = [
+    ({"parsed": [65]}, "field 'parsed': 65 is not an option of the item (they are 1 to 64)"),
+    ({"order": [1, 1]}, "field 'order': [1, 1] is not an order of the item's 64 options"),
+    ({"item_id": "c/x"}, "field 'item_id': 'c/x' is not an item of the benchmark"),
+]
+
+
+@pytest.mark.parametrize(("fields", "said"), MISFITS)
+def test_a_turn_that_the_benchmark_cannot_have_is_named_with_its_line_and_moved(
+    run: Path, cli: Cli, fields: dict[str, Any], said: str
+) -> None:
     path, lines = spoil(run)
     place = next(place for place, line in enumerate(lines) if b"grid_cell" in line)
     lines[place] = changed(lines[place], state="answered", **fields) + b"\n"
     path.write_bytes(b"".join(lines))
-    code, _, err = cli("grade", run)
-    assert code == 2
-    assert "with options that this item does not have" in err
+    for command in ("grade", "validate"):
+        code, out, err = cli(command, run)
+        assert code == 2
+        assert f"{path}, line {place + 1}: {said}; correct it there, or move the line out with 'chexqa run" in out + err
+    assert f"line {place + 1}: {said}" in cli("run", "repair", run)[1]
+    assert cli("validate", run)[0] == 0
+    assert Path(f"{path}.set-aside").read_bytes() == lines[place]
 
 
 @pytest.mark.parametrize(

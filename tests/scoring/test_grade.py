@@ -13,6 +13,7 @@ from grades import State, rows, run, said, study, turn
 from handmade import Handmade
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from logs import log
 
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
@@ -325,6 +326,23 @@ def test_a_model_that_was_never_asked_has_all_its_items_not_asked(tiny_benchmark
     assert (row["model"], row["items"], row["not_asked"]) == ("idle", len(bench.items), len(bench.items))
 
 
+def test_a_model_that_never_replied_is_named_and_left_out_of_a_run_with_others(
+    tiny_benchmark: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = log(tmp_path / "run", tiny_benchmark)
+    about = json.loads((folder / "run.json").read_text())
+    about["models"]["typo"] = about["models"]["m"]
+    (folder / "run.json").write_text(json.dumps(about))
+    failed = json.loads(next(folder.glob("turns/*.jsonl")).read_text().splitlines()[0])
+    failed |= {"model": "typo", "state": "error", "parsed": None, "raw": None, "error": "HTTP 404: no such model"}
+    (folder / "turns" / "typo.jsonl").write_text(json.dumps(failed) + "\n")
+    graded = grade.grade_folders([folder])
+    assert set(graded.grades["model"]) == {"m"}
+    assert [run.models for run in graded.runs] == [("m",)]
+    said = f"{folder}: left out 'typo', which has not replied (HTTP 404: no such model)"
+    assert " ".join(capsys.readouterr().err.split()) == said
+
+
 @pytest.fixture(scope="module")
 def forty_cases(tmp_path_factory: pytest.TempPathFactory) -> Benchmark:
     """Forty cases over the paths, some of cardiomegaly."""
@@ -432,7 +450,7 @@ def test_an_answer_takes_the_place_of_an_error_in_another_run(tiny_benchmark: Pa
     ("second", "message"),
     [
         ({}, "both in this run and in .*; .* compare them with 'chexqa compare RUN_A RUN_B'"),
-        ({"item_id": "c0/detection"}, "but the benchmark has no such item; restore"),
+        ({"item_id": "c0/detection"}, "'c0/detection' is not an item of the benchmark"),
         ({"rotation": 1}, "does not ask for"),
         ({"repeat": 1}, "does not ask for"),
     ],
