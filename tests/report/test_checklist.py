@@ -102,8 +102,8 @@ def test_the_methods_say_each_model_once_with_the_protocols_that_asked_it(handma
     assert trial == f"Protocol 'independent' (2): {second[24:]} Only 2 cases were asked, as a trial."
     facts = "openai/m; default decoding; asked on 2026-01-01"
     assert models == [
-        f"Models under 'end_to_end' and 'independent': a ('end_to_end': {facts}; 'independent': openai/m; temperature 1; "
-        "asked on 2026-01-01).",
+        f"Models under 'end_to_end' and 'independent': a ('end_to_end': {facts}; "
+        "'independent': openai/m; temperature 1; asked on 2026-01-01).",
         f"Models under 'end_to_end': b ({facts}).",
         f"Models under 'independent' (2): c ({facts}).",
     ]
