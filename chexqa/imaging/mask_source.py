@@ -25,7 +25,7 @@ _SEGMENTS = (
     "SegmentationType", "MaximumFractionalValue", "Rows", "Columns", "NumberOfFrames", "BitsAllocated",
     "SegmentSequence", "ReferencedSeriesSequence", "SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence",
 )  # fmt: skip
-_MOST_SEGMENTS = 256
+MAX_FRAMES = 256
 # Share of the picture above which a mask that also covers the picture's four corners is taken for inverted.
 _MOST_COVERED = 0.5
 _NIFTI_HEADER, _NIFTI_EXTENSIONS, _PIXEL_BYTES = (
@@ -195,7 +195,7 @@ def read_segments(path: Path) -> Segments:
         if dataset.file_meta.TransferSyntaxUID.is_encapsulated:
             raise InputError(f"{path}: has compressed segments; save the DICOM SEG uncompressed.")
         frames, size = int(dataset.get("NumberOfFrames") or 1), (int(dataset.Rows), int(dataset.Columns))
-        if min(size) < 1 or frames > _MOST_SEGMENTS or frames * size[0] * size[1] > 4 * MAX_PIXELS:
+        if min(size) < 1 or frames > MAX_FRAMES or frames * size[0] * size[1] > 4 * MAX_PIXELS:
             raise InputError(
                 f"{path}: has {frames} frames of {size[1]} x {size[0]} px; give one radiograph's segments."
             )

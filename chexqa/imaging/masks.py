@@ -19,14 +19,14 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw
 
 from chexqa.files.errors import InputError
-from chexqa.imaging.read import MAX_PIXELS, Mask, load_page, load_picture, open_picture, without_palette
+from chexqa.imaging.read import MAX_PIXELS, Mask, count_pages, load_page, open_picture, without_palette
 
 # A vertex drawn over the edge may lie outside the picture by this share of its longer side.
 OUTSIDE = 0.02
 
 # Formats of masks that keep edges sharp, and bounds on label maps.
 _FORMATS = ("PNG", "TIFF")
-_MOST_PAGES, _MOST_COLOURS = 256, 256
+MAX_PAGES, MAX_COLOURS = 256, 256
 _RGB, _COLOUR = re.compile(r"\d{1,3}([ ,;]+\d{1,3}){2}"), re.compile("#[0-9a-fA-F]{6}")
 _FIRST_CHARACTER, _BITS, _MORE, _SIGN = 48, 5, 0x20, 0x10
 # Seven characters hold 35 bits, more than a count up to MAX_PIXELS needs.
@@ -49,12 +49,12 @@ def read_mask_png(path: Path) -> Mask:
         raise InputError(
             f"{path}: a mask must be a PNG, but this is a {picture.format}, which blurs edges; save the mask as PNG."
         )
-    if (pages := getattr(picture, "n_frames", 1)) > 1:
+    if (pages := count_pages(path, picture)) > 1:
         raise InputError(
             f"{path}: has {pages} pages, but a mask has one; name the pages by their numbers and read the "
             "file with 'chexqa ingest masks --label'."
         )
-    picture = load_picture(path, picture, indices=True)  # size after the EXIF rotation
+    picture = load_page(path, picture, 0)  # size after the EXIF rotation
     by_index = _is_coloured(picture)
     values = np.asarray(picture) if by_index else _mask_values(path, without_palette(picture))
     low, high = int(values.min()), int(values.max())
@@ -101,9 +101,9 @@ def read_label_maps(path: Path) -> list[LabelMap]:
     picture, _ = open_picture(path, ("TIFF",))
     if picture.format not in _FORMATS:
         raise InputError(f"{path}: a label map must be a PNG or TIFF, but this is a {picture.format}; save it as PNG.")
-    pages = int(getattr(picture, "n_frames", 1))
-    if pages > _MOST_PAGES:
-        raise InputError(f"{path}: has {pages:,} pages, but at most {_MOST_PAGES} are read; leave out pages.")
+    pages = count_pages(path, picture)
+    if pages > MAX_PAGES:
+        raise InputError(f"{path}: has {pages:,} pages, but at most {MAX_PAGES} are read; leave out pages.")
     return [_label_map(path, load_page(path, picture, number)) for number in range(pages)]
 
 
@@ -135,7 +135,7 @@ def _label_map(path: Path, picture: Image.Image) -> LabelMap:
             raise InputError(f"{path}: the label map has half-transparent parts; save it without smoothing.")
         colours[values[..., 3] == 0] = 0
     count = len(np.unique(colours))
-    if count > _MOST_COLOURS:
+    if count > MAX_COLOURS:
         raise InputError(f"{path}: has {count:,} colours, so its edges are smoothed; save it without smoothing.")
     return LabelMap(colours, coloured=True)
 

@@ -270,13 +270,23 @@ def open_picture(path: Path, more: tuple[str, ...] = ()) -> tuple[Image.Image, i
     return _opened(_read_bytes(path), path, more)
 
 
+def count_pages(path: Path, picture: Image.Image) -> int:
+    """Return the number of pages of a TIFF; 1 for other pictures. Raises ``InputError`` if the TIFF is damaged."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return int(getattr(picture, "n_frames", 1))
+    except _DAMAGED as error:
+        raise InputError(f"{path}: the list of pages is damaged ({error}); give a complete file.") from None
+
+
 def load_page(path: Path, picture: Image.Image, number: int) -> Image.Image:
     """Return page ``number`` (from 0) of a picture, decoded as :func:`load_picture` does with ``indices``."""
     try:
-        picture.seek(number)
-        _check_size(path, picture)
-        picture.load()
-        return load_picture(path, picture.copy(), indices=True)
+        with warnings.catch_warnings(action="ignore"):
+            picture.seek(number)
+            _check_size(path, picture)
+            picture.load()
+            return load_picture(path, picture.copy(), indices=True)
     except _DAMAGED as error:
         raise InputError(
             f"{path}: page {number + 1} is truncated or damaged ({error}); give a complete file."
@@ -292,7 +302,7 @@ def _opened(data: bytes, path: Path | str, more: tuple[str, ...] = ()) -> tuple[
     """Open the picture in ``data`` as :func:`open_picture` does; errors name ``path``."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the bound checked below is stricter
+            warnings.simplefilter("ignore")  # of sizes, for which the bound below is stricter, and of damaged TIFFs
             picture = Image.open(io.BytesIO(data), formats=("PNG", "JPEG", *more))
     except Image.DecompressionBombError:
         raise InputError(f"{path}: the picture {_TOO_LARGE}") from None

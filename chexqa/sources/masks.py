@@ -118,10 +118,11 @@ def _folder_records(
     pool = sorted(set().union(*shown.values()))
     without = {name: {*pool} for name in free}
     for said, finding in absent.named():
-        named = files.first(said)
-        if named is None:
-            raise InputError(f"{absent.table}: the picture '{said}' is not in {files.root}; correct its name.")
-        without.setdefault(named, set()).update([finding] if finding else pool)
+        fits = files.fitting(said)
+        if len(fits) != 1:
+            times = f"{len(fits)} times" if fits else "not"
+            raise InputError(f"{absent.table}: the picture '{said}' is {times} in {files.root}; correct its name.")
+        without.setdefault(fits[0], set()).update([finding] if finding else pool)
     for name, absent_ones in without.items():
         image, about = places.relative(files.root, name), details(name)
         for finding in sorted(absent_ones - shown.get(name, set())):
