@@ -1,6 +1,4 @@
-"""Reader of pictures with masks in files: in a folder for each picture or structure, all in one folder (also as label
-maps or DICOM SEG), or listed in a CSV table.
-"""
+"""Reader of pictures with masks in files: a folder a picture or a structure, one folder for all, or a CSV table."""
 
 from __future__ import annotations
 
@@ -264,9 +262,7 @@ def from_flat(
     own = images.samefile(masks)
     files = Pictures(images, masks_folder=None if own else masks)
     known = sorted((*findings.FINDINGS, *cases.STRUCTURES), key=len, reverse=True)
-    shapes: list[Annotation] = []
-    drawn: set[str] = set()
-    unused = Tally()
+    shapes, drawn, unused = list[Annotation](), set[str](), Tally()
     for path, inside in _below(masks, images):
         is_segments = not own and path.suffix.lower() in dicom.SUFFIXES
         if not (_is_mask(path) or is_segments):
@@ -289,8 +285,10 @@ def from_flat(
             unused.add(inside.as_posix())
     if absent.unmasked:
         unused.refuse("mask", _UNKNOWN_PICTURE)
-    pictures = [name for name in files.paths if not (own and name in drawn)]
     layout = _MAPS if labels.of_values else _FLAT
+    if not shapes and absent.table is None:
+        unused.refuse("mask", f"not used, and no other: its name is not that of {layout}")
+    pictures = [name for name in files.paths if not (own and name in drawn)]
     outcome = from_annotations(shapes, pictures, files, manifest, terms, anatomy, labels, absent, layout, masks)
     unused.remark(outcome.remarks, "mask", f"not used: its name is not that of {layout}")
     return outcome

@@ -498,6 +498,8 @@ def test_colours_are_labels(images: Path, tmp_path: Path, cli: Cli, name: str) -
     check_all(cli, tmp_path / "m.jsonl", *command, *(part for one in given for part in ("--label", one)))
     (tmp_path / "colours.csv").write_text("label;name\n0 255 0;Right Lung\n#0000ff;left lung\n255,0,0;effusion\n")
     check_all(cli, tmp_path / "n.jsonl", *command, "--label-file", tmp_path / "colours.csv")
+    code, _, err = cli("ingest", "masks", *command, "--flat", "-o", tmp_path / "o.jsonl")
+    assert (code, "1 mask not used, and no other: its name is not that of <picture>_<finding>.png" in err) == (2, True)
     Image.fromarray(colours).resize((2 * WIDE, 2 * TALL), Image.Resampling.BICUBIC).rotate(
         3, Image.Resampling.BICUBIC
     ).save(tmp_path / "maps" / name)
