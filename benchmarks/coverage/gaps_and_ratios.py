@@ -45,7 +45,10 @@ def people(random: np.random.Generator, patients: int, kinds: int, share: float,
 
 
 def gap(random: np.random.Generator, patients: int, kinds: int, share: float, p: float, rho: float) -> Floats:
-    """Simulate one study; return the ends of the interval of the gap of group A."""
+    """Simulate one study with the arguments of :func:`people`; return the interval (low, high) of group A's gap.
+
+    The gap is group A's accuracy minus the accuracy of the other patients.
+    """
     rows = people(random, patients, kinds, share, p, rho)
     cells = Groups(Sample("patients", patients), rows, ["model", "protocol", "group", "score", "finding", "kind"])
     groups = rows.select("model", "protocol", "group", "score").unique(maintain_order=True)

@@ -218,9 +218,10 @@ MEANS = (0.5, 1.5, 2.9, 4.6)
 
 
 def few_differ(draws: int) -> dict[str, list[str]]:
-    """Return the table on models that differ in few patients, as Markdown lines keyed by the table's title.
+    """Return the table on two models that differ in few patients, as Markdown lines keyed by the table's title.
 
-    A cell has the coverage in %, and in brackets the mean width, of the interval of two models' difference.
+    Each cell has two numbers on the 95 % interval of the models' difference: how often it contains the true value (in
+    %), and in brackets its mean width.
     """
     heads = ["patients", "score", *(f"{mean} differ" for mean in MEANS)]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]

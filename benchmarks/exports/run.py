@@ -2,8 +2,9 @@
 
     python benchmarks/exports/run.py FOLDER [FORMAT…]
 
-FOLDER has a subfolder `bench` (such as the one of `benchmarks/review/run.py`) and, for formats of runs, `run`. A
-missing `run` is made with a baseline. Every export is a process of its own; what it writes is deleted.
+FOLDER has a subfolder `bench` with the benchmark, such as the one that `benchmarks/review/run.py` makes. Formats that
+export a run also need a subfolder `run`; if it is missing, the script makes it by asking a baseline. Every export is a
+process of its own, and the exported files are deleted.
 """
 
 from __future__ import annotations

@@ -249,7 +249,7 @@ def anatomy(folder: Path) -> None:
 
 
 def run_lengths(mask: np.ndarray) -> str:
-    """Return CheXmask's run lengths: starts counted from 1 along the rows."""
+    """Return a mask as run lengths in CheXmask's format: "start length" of each run, row by row, counted from 1."""
     edges = np.flatnonzero(np.diff(np.concatenate(([0], mask.ravel().astype(np.int8), [0]))))
     return " ".join(f"{start + 1} {end - start}" for start, end in edges.reshape(-1, 2).tolist())
 

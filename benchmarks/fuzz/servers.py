@@ -325,7 +325,7 @@ def errors(to: Handler) -> None:
 
 
 def replies(to: Handler) -> None:
-    """Send a good reply with an unusual text or name."""
+    """Send a well-formed reply with an unusual text, model name or finish reason."""
     word = to.rng.choice(
         (
             *mutations.WORDS,

@@ -379,7 +379,7 @@ def run_unchanged(maker: Maker, target: Target, line: str, folder: Path) -> Done
 
 
 def odd(done: Done) -> str:
-    """Return the control character or API key that a wrong output has, with some text around it."""
+    """Return the control character or API key that made an output wrong, with some text around it."""
     found = CONTROL.search(done.output) if done.wrong == "escapes" else re.search(re.escape(SECRET), done.output)
     assert found is not None, "the judge found it"
     start = max(found.start() - 60, 0)

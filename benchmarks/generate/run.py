@@ -122,7 +122,7 @@ def region_times(manifest: Path) -> tuple[float, float]:
 
 
 def peaks(manifest: Path, out: Path, workers: int) -> tuple[float, float]:
-    """Generate a benchmark in a new interpreter; return the peak memory in MB of it and of its largest worker."""
+    """Generate a benchmark in a new interpreter; return its peak memory and its largest worker's, in MB."""
     command = [sys.executable, __file__, "--child", str(manifest), str(out), str(workers)]
     own, child = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return own / 1024, child / 1024

@@ -6,7 +6,8 @@ The models answer a benchmark of phantoms with altered pictures, and a fresh see
 
 - the numbers of the report's part "Does it look?" beside the true values;
 - for REPEATS simulated studies: how often all verdicts are right, and how many intervals contain the true values;
-- how often models that pick a side at random follow the mirrored picture in comparison items.
+- for models that pick a side at random: how often they also answer right on the mirrored picture of an item that
+  they answered right.
 
 400 cases and 100 repeats take about ten minutes. OUT is a folder for benchmarks and report; benchmarks in it are used
 again. With CASES = 0, no phantom is drawn.
@@ -154,11 +155,14 @@ def again(bench: Benchmark, fresh: Benchmark, planted: dict[str, dict[str, float
         print(f"intervals of {name} that contain the true value: {100 * held[name] / count:.1f} % of {count}")
 
 
-def blind_to_side(bench: Benchmark, readers: int) -> None:
-    """Simulate readers who toss a coin between left and right; print how often they follow the mirrored picture."""
+def blind_to_side(bench: Benchmark, models: int) -> None:
+    """Simulate models that pick left or right at random in comparison items.
+
+    Print how often an item answered right is also answered right on the mirrored picture.
+    """
     mirrored = [name for name in altered_items.load(bench).items if name.endswith("/comparison@mirror")]
     random = np.random.default_rng(0)
-    names = [f"blind {number}" for number in range(readers)]
+    names = [f"blind {number}" for number in range(models)]
     turns = []
     for model, item_id in product(names, (*(name.partition("@")[0] for name in mirrored), *mirrored)):
         item = bench.item[item_id.partition("@")[0]]

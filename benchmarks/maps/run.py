@@ -1,8 +1,8 @@
-"""Speed of grading a study of maps, from map files to the page: seven makers, ten findings, 668 radiographs.
+"""Speed of grading a study of localization maps: seven makers, each with maps of ten findings on 668 radiographs.
 
     python benchmarks/maps/run.py [RADIOGRAPHS]
 
-Writing the map files is not timed.
+The timing starts with reading the map files and ends when the tables and the page ``maps.html`` are written.
 """
 
 from __future__ import annotations

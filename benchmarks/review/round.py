@@ -69,30 +69,33 @@ class Reader:
         self.page.goto((folder / "review.html").as_uri())
         self.page.wait_for_selector("body[data-ready]")
 
-    def press(self, what: str, *keys: str) -> None:
-        """Press keys and count them under the name ``what``."""
+    def press(self, purpose: str, *keys: str) -> None:
+        """Press keys and count them under the name ``purpose``."""
         for key in keys:
             self.page.keyboard.press(key)
-        self._keys[what] += len(keys)
+        self._keys[purpose] += len(keys)
 
-    def work(self, folder: Path, said: dict[str, list[str]], what: str) -> None:
-        """Judge every row of a page by pressing the keys that ``said`` has for the row's id.
+    def work(self, folder: Path, keys_of: dict[str, list[str]], purpose: str) -> None:
+        """Judge every row of the page in ``folder`` by pressing the row's keys, and check that no verdict is lost.
 
-        The page is reloaded, and crashed once. The pressed keys are counted under the name ``what``.
+        The script reloads the page a few times and makes it crash once; all verdicts must still be there.
+
+        - ``keys_of``: the keys to press for each row, keyed by the row's id.
+        - ``purpose``: the name under which the pressed keys are counted.
         """
         self.open(folder)
         rows = page_data(folder)["rows"]
         crash = self._rng.randrange(len(rows))
         for number, row in enumerate(rows):
             self.page.wait_for_selector(f"body[data-shown='{number}']")
-            self.press(what, *said[row["id"]])
+            self.press(purpose, *keys_of[row["id"]])
             self.page.locator("#saved", has_text="kept in this browser").wait_for()
             if number == crash or self._rng.random() < 0.08:
                 self._again(folder, number == crash)
                 done = self.page.evaluate("DATA.rows.filter((row) => answers.judged(row.id)).length")
                 assert done == number + 1, f"after loading the page again, {done} of {number + 1} answers are there"
                 self.page.evaluate(f"show({number})")
-            self.press(what, "Enter")
+            self.press(purpose, "Enter")
 
     def _again(self, folder: Path, crash: bool) -> None:
         if not crash:

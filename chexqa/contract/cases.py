@@ -165,7 +165,7 @@ class Manifest(Sequence[Case]):
         self._numbers.append(number)
 
     def check(self) -> None:
-        """Raise ``InputError`` if one line calls an image normal, but another line has a finding in the same image."""
+        """Raise ``InputError`` if a line calls an image normal, but another line has a finding present in it."""
         for case in map(self.__getitem__, self._normal):
             if str(case.image) in self._ill:
                 raise InputError(
@@ -204,9 +204,9 @@ class Manifest(Sequence[Case]):
 def read_manifest(path: Path, image_root: Path | None = None) -> Manifest:
     """Read and check a manifest: a file, or a folder that contains ``cases.jsonl``.
 
-    A path is looked up first in the manifest's folder, then in ``image_root``. The files themselves are not opened. An
-    absent finding without ``negative_kind`` gets ``other`` if another line has a finding in this image, otherwise
-    ``normal``.
+    The paths of images and masks are looked up first in the manifest's folder, then in ``image_root``. Images and masks
+    are not opened. A missing ``negative_kind`` of an absent finding becomes ``other`` if another line of the manifest
+    says that a finding is present in the same image, otherwise ``normal``.
     """
     inside = path if is_folder(path) else None
     if inside is not None:

@@ -136,7 +136,7 @@ class Place(Form):
         self.name = name
 
     def chance(self, options: int, right: int = 1) -> float:
-        """Return the chance of guessing right whether the finding is somewhere or nowhere, at whatever place."""
+        """Return the chance of a right guess between "somewhere" and "nowhere"; the place itself does not count."""
         return 1 / options
 
     def right_answers(self, key: Sequence[int]) -> list[tuple[int, ...]]:

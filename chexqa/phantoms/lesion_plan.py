@@ -93,8 +93,10 @@ def between(rng: np.random.Generator, least: float, most: float) -> float:
 
 
 def place(canvas: Canvas, side: int, y: float, share: float) -> float:
-    """Return the x (body units) of the point that lies, at the height ``y`` (fraction of the lung's height), ``share``
-    of the way from the hilum (0) to the chest wall (1).
+    """Return the x (body units) of a point between the hilum and the chest wall.
+
+    - ``y``: the point's height, as a fraction of the lung's height.
+    - ``share``: the point's position from 0 (at the hilum) to 1 (at the chest wall).
     """
     wall = wall_at(canvas.patient, side, y * canvas.patient.lung_height)
     return side * (0.22 + share * (wall - 0.22))

@@ -36,11 +36,11 @@ def shard(text: str) -> Shard:
 def chosen(
     benchmark: Benchmark, limit: int | None = None, limit_per_path: int | None = None, prefer: Sequence[str] = ()
 ) -> tuple[Item, ...]:
-    """Return the items of a trial in the benchmark's order; without a limit, return all items.
+    """Return the items of the cases chosen for a trial, in the benchmark's order; without a limit, return all items.
 
-    - ``limit``: the number of cases.
-    - ``limit_per_path``: the number of cases on each path.
-    - ``prefer``: conditions (such as ``target``); cases with altered pictures of these come first.
+    - ``limit``: how many cases are chosen.
+    - ``limit_per_path``: how many cases of each path are chosen.
+    - ``prefer``: conditions (such as ``target``); cases that have altered pictures for most of these are chosen first.
 
     Raise ``InputError`` if ``limit_per_path`` is given and the benchmark's key is withheld.
     """

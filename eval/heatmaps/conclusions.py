@@ -121,7 +121,7 @@ def correlations(rows: pl.DataFrame, table: pl.DataFrame, scores: pl.DataFrame, 
 
     - Over findings, for each model: the correlations with recognition, lesion size and number of areas.
     - Over models: the correlation with recognition.
-    - Over cases within findings, for each model: the correlation with recognition, and the same at equal lesion size.
+    - Over cases within findings, for each model: the correlation with recognition, plain and adjusted for lesion size.
     """
     made: list[dict[str, Any]] = []
     size = rows.group_by("finding").agg(pl.col("lesion_share").median(), pl.col("components").mean())

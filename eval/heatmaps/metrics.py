@@ -152,15 +152,16 @@ def _overlap(end: str, marked: int, both: int, area: int) -> Values:
 def grade_places(
     rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], mask: Mask, hits: Sequence[int]
 ) -> Values:
-    """Return the share of marked pixels that are hits, keyed by metric.
+    """Return the share of marked pixels that are hits, for each metric.
 
-    The result also has the key :data:`CELL`: the number of the grid's cell with the most marked pixels. ``rows`` and
-    ``columns`` are the positions of the marked pixels: a map's maximum, or a reader's points. ``hits`` has the numbers
-    of the cells that are hits. The metrics count as hits:
+    ``rows`` and ``columns`` are the positions of the marked pixels: a map's maximum, or a reader's points. ``hits`` has
+    the numbers of the grid's cells that are hits. The result is keyed by metric, and also has the key :data:`CELL`: the
+    number of the cell with the most marked pixels. Each metric counts different pixels as hits:
 
     - ``pointing``: pixels inside the mask.
-    - ``pointing_15px``: pixels inside the mask or at most 15 px away, if the picture's longer side is 1024 px.
-    - ``grid_hit``: pixels in one of the cells ``hits``.
+    - ``pointing_15px``: pixels inside the mask or at most 15 px away from it. The 15 px are for a picture of 1024 px on
+      its longer side, and are scaled for other sizes.
+    - ``grid_hit``: pixels in a cell that is a hit.
     - ``grid_hit_attainable``: as ``grid_hit``; ``None`` if ``hits`` is empty.
 
     Sources: the pointing game of Zhang et al., "Top-down Neural Attention by Excitation Backprop", ECCV 2016; the grid

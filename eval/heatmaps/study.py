@@ -112,7 +112,7 @@ def meaning(column: str) -> str:
 
 
 class Study(NamedTuple):
-    """Tables of a study. ``scores`` has one row for each case and model with a score."""
+    """Tables of a study, which :data:`TABLES` explains; ``scores`` has a row for each case and model with a score."""
 
     scores: pl.DataFrame
     recognition: pl.DataFrame
@@ -141,7 +141,13 @@ def prepared(graded: Mapping[str, Graded], folders: Mapping[str, Path]) -> tuple
 def study(
     graded: Mapping[str, Graded], folders: Mapping[str, Path], truth: Truth, table: pl.DataFrame, sweep: pl.DataFrame
 ) -> Study:
-    """Return the tables of a study. ``table`` has the means of each finding, for each model."""
+    """Return the tables of a study.
+
+    - ``graded``: the grades of each model, keyed by the model's name.
+    - ``folders``: each model's folder with maps and scores, keyed by the model's name.
+    - ``table``: the mean of each metric, with a row for each model and finding, from ``summary.summarise``.
+    - ``sweep``: the table ``sweep`` of the study, which :func:`prepared` returns.
+    """
     found = [recognition.read_scores(name, folder, truth) for name, folder in folders.items()]
     scores = pl.concat([pl.DataFrame(schema=recognition.COLUMNS), *(one for one in found if one is not None)])
     known = recognition.summarise(scores)

@@ -1,6 +1,6 @@
 """Hosts of a user's Python model (callable): they run it in the event loop, in a thread, or in a worker process.
 
-A host has one callable and makes one call at a time. A call has one conversation or a batch of conversations.
+A host loads one callable and makes one call of it at a time. A call passes one conversation or several (a batch).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Host(Protocol):
-    """Interface of a host, which has one callable and makes one call at a time."""
+    """Interface of a host, which loads a user's Python model (callable) and makes one call of it at a time."""
 
     async def load(self) -> None:
         """Load the callable; raise ``InputError`` if that fails."""

@@ -37,7 +37,7 @@ Group = list[CaseToMap]
 
 
 class Result(NamedTuple):
-    """Two numbers of maps: those made now, and those that existed before."""
+    """Counts of maps: ``made`` were made now, ``kept`` existed before."""
 
     made: int
     kept: int

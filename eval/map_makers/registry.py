@@ -133,7 +133,10 @@ def _module_of(found: object) -> str:
 
 
 def load_maker(family: Family, loading: Loading) -> Maker:
-    """Return the maker that a family loads; raise ``InputError`` that names the place in a plugin's code that fails."""
+    """Return the maker that a family loads.
+
+    Raise ``InputError`` if the code of a plugin fails; the message names the failing line.
+    """
     assert family.load is not None, "a family is ready or can be loaded"
     with _called(family.load, f"the plugin of the map maker '{family.name}' failed on the weights {loading.weights}"):
         return family.load(loading)
@@ -163,8 +166,8 @@ def run_batch(
 ) -> list[list[Made]]:
     """Run a maker on several pictures; return, for each picture, the map and score of each of its findings.
 
-    ``cases`` has the id of each finding's case. Raise ``InputError`` with the maker's ``name``, a case and the place in
-    the code if a plugin's code fails.
+    ``cases`` has the id of each finding's case. Raise ``InputError`` if the code of a plugin fails; the message names
+    the maker (``name``), a case and the failing line.
     """
     failed = f"the plugin of the map maker '{name}' failed on"
     batch = getattr(maker, "batch", None)

@@ -3,9 +3,9 @@
 A model's folder has ``map_model.json`` (fields ``image``, ``text``, ``heads``, ``layers``), a text model in the folder
 ``text``, and a state dict with these keys:
 
-- ``trunk.*``: a network of torchvision. Its layer named by the setting ``layer`` of the field ``image`` gives the
-  features of each position.
-- ``memory.*``: a linear layer from these features to the decoder's width.
+- ``trunk.*``: a network of torchvision. One of its layers gives the features of each position; ``layer`` in the
+  field ``image`` names this layer.
+- ``memory.*``: a linear layer from the features of a position to the decoder's width.
 - ``query.*``: a linear layer from the text model's embeddings to the decoder's width; optional.
 - ``decoder.layers.N.*`` and ``decoder.norm.*``: torch's TransformerDecoder; N is the number of the layer.
 - ``head.*``: a linear layer to one output, or to two (absent and present).

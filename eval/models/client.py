@@ -308,15 +308,15 @@ def _failed(error: SendError, model: Model, number: int, hide: Hider, lost: Fail
     return Reply(verdict.outcome, number, error=said, rejected=True, fatal=verdict.fatal or wants_key(error))
 
 
-def with_failed(reply: Reply, lost: FailedUsage, paid: Price | None) -> Reply:
-    """Return the outcome of a question with the tokens and the cost of its failed attempts."""
+def with_failed(reply: Reply, failed: FailedUsage, paid: Price | None) -> Reply:
+    """Return ``reply`` with the tokens of the question's failed attempts, and with their cost added to its own."""
     if paid is not None and paid.is_zero:
-        lost.uncounted = 0
-    if lost.usage is not None:
+        failed.uncounted = 0
+    if failed.usage is not None:
         without_reply = (reply.latency_s, reply.text, reply.usage) == (None, None, None)
-        further, own = _cost(paid, lost.usage), 0.0 if without_reply else reply.cost_usd
+        further, own = _cost(paid, failed.usage), 0.0 if without_reply else reply.cost_usd
         reply = replace(reply, cost_usd=None if further is None or own is None else own + further)
-    return replace(reply, failed_usage=lost.to_record())
+    return replace(reply, failed_usage=failed.to_record())
 
 
 def reply_of(model: Model, response: Any, paid: Price | None, hide: Hider, number: int, latency: float | None) -> Reply:

@@ -96,8 +96,8 @@ class SendError(Exception):
 class FailedUsage:
     """Tokens of the failed attempts at one question.
 
-    - ``usage``: the sums of the token counts that the server sent with failures; None if it sent none.
-    - ``uncounted``: the number of failed attempts without token counts that the provider may bill.
+    - ``usage``: the sums of all token counts that the server sent with failures; None if it sent none.
+    - ``uncounted``: the number of failed attempts that the provider may bill although the server sent no token counts.
     """
 
     usage: Usage | None = None

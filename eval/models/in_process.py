@@ -125,7 +125,11 @@ def device_names(given: str | None) -> tuple[str, ...]:
 
 
 def check(model: Model) -> None:
-    """Raise ``InputError`` if the callable does not exist, refuses a setting, or lacks an argument; load nothing."""
+    """Check a user's Python model (callable) without loading it.
+
+    Raise ``InputError`` if the callable does not exist, does not accept a setting, or needs an argument that is not
+    given.
+    """
     assert model.python is not None
     found = targets.resolve(model.python)
     traits = targets.traits(found, model.python)

@@ -24,9 +24,9 @@ COLUMNS: dict[str, Any] = {"item_id": pl.String, "uniform": pl.Float64, "average
 def place_references(study: ScoredSample) -> pl.DataFrame:
     """Return, for each item with a present finding, the probability that a guessed place is right.
 
-    ``uniform`` is the share of the lungs in which a point is a hit; it is null for answer forms other than points.
-    ``average_map`` is 1 if the best place on the average map of other patients is right, and 0 if it is wrong; it is
-    null if no other patient has the finding.
+    - ``uniform``: the probability for a random point in the lungs; null for answer forms other than points.
+    - ``average_map``: 1 if the best place on the average map is right, 0 if it is wrong. The map is the average of the
+      lesion masks of all other patients with the finding; without such a patient, the value is null.
     """
     answers, cases = study.benchmark.key("the comparison with guessed places")
     averages = AverageMaps(study.benchmark)

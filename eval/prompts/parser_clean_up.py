@@ -81,7 +81,8 @@ Announced = tuple[re.Pattern[str], ...]
 def tidy(raw: str, announced: Announced) -> str:
     """Return the reply as plain lower-case text.
 
-    ``announced`` matches the words that announce an answer; a LaTeX box directly after these words stays on their line.
+    A LaTeX box is replaced by its content if it directly follows words that announce an answer; otherwise it becomes an
+    answer line ("answer: …"). ``announced`` has the patterns of these words.
     """
     return _plain(spoken(raw), announced)
 

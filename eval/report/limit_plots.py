@@ -28,10 +28,10 @@ _OPEN = 1.25  # a threshold outside the tested depths is drawn this factor beyon
 
 
 def thresholds(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw the depth (in pixels) from which each model and each reader sees an error, with its interval.
+    """Draw the threshold of each model and reader, with its interval; return None if there are no thresholds.
 
-    An interval that ends outside the tested depths gets an arrow at this end. Thresholds (such depths) that the
-    responses do not determine are left out.
+    A threshold is the depth (in pixels) from which errors are seen. An interval that ends outside the tested depths
+    gets an arrow at that end. Thresholds that the responses do not determine are left out.
     """
     rows = {(row["model"], row["seen_in"]): row for row in table.to_dicts() if row["reads"] not in (None, NOT_TOLD)}
     names = [name for name in order if any((name, task) in rows for task in TASKS)]

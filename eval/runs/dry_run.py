@@ -27,7 +27,11 @@ REPLY = "(the model's reply)"
 
 
 class Written(NamedTuple):
-    """Counts of a dry run: the files written, and a model's conversations and turns in a real run."""
+    """Counts that a dry run reports.
+
+    - ``files``: the files that the dry run wrote.
+    - ``conversations``, ``turns``: the conversations and turns that a real run would have with each model.
+    """
 
     files: int
     conversations: int

@@ -59,18 +59,20 @@ def _named(names: Counter[str]) -> str:
 class ModelProgress:
     """Progress of one model in a run.
 
-    - ``states``: the last state of an item, by item id, repeat and rotation.
-    - ``cost_usd``, ``tokens``: sums with the turns already in the log; None if one reply's value is unknown.
-    - ``uncounted``: the number of attempts that the provider may bill and that these sums leave out.
+    - ``states``: the last state of each turn, keyed by item id, repeat and rotation.
+    - ``cost_usd``, ``tokens``: sums over all turns in the log; None if the value of any reply is unknown.
+    - ``uncounted``: the number of attempts that the provider may bill but whose cost and tokens are not in the sums.
     - ``asked``: the number of turns asked by this command.
     - ``error``: the text of the last error, overflow or refusal.
-    - ``stopped``, ``then``: why no more questions are asked, and what the user can do about it.
+    - ``stopped``: the reason why no more questions are asked; None if there is none.
+    - ``then``: what the user can do to continue.
     - ``answerers``: the names of the models that answered, as the server reports them.
     - ``set_aside``: the number of lines of the logs that are not turns.
-    - ``pending``: the number of requests in batches without a result yet.
-    - ``decision``: the result of a stopping rule.
-    - ``run_conditions``: the run's conditions (such as ``target``) if this command does not ask some of them.
-    - ``open_there``: the number of open turns in the conditions that this command does not ask.
+    - ``pending``: the number of requests in batches that have no result yet.
+    - ``decision``: the result of a stopping rule; None if there is none.
+    - ``run_conditions``: all conditions of the run (such as ``target``) if this command asks only some of them;
+      otherwise empty.
+    - ``left_out``: the number of unanswered turns in the run's conditions that this command does not ask.
     """
 
     model: str
@@ -88,7 +90,7 @@ class ModelProgress:
     pending: int = 0
     decision: Decision | None = None
     run_conditions: tuple[str, ...] = ()
-    open_there: int = 0
+    left_out: int = 0
     counts: Counter[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -151,7 +153,7 @@ def unfinished(rows: Sequence[ModelProgress], in_python: bool = False) -> Unfini
 
 def _left_out(rows: Sequence[ModelProgress], in_python: bool) -> UnfinishedError | None:
     """Return the error about questions left open in conditions that this command left out; None if there are none."""
-    left = sum(progress.open_there for progress in rows)
+    left = sum(progress.left_out for progress in rows)
     if not left:
         return None
     names = rows[0].run_conditions

@@ -140,9 +140,9 @@ def interrupt() -> bool:
 
 
 def count_left_out(order: RunConfig, rows: Sequence[ModelProgress]) -> None:
-    """Record in each model's progress how many turns of the run this command leaves open.
+    """Record in each model's progress the number of unanswered turns that this command does not ask.
 
-    These are the unanswered turns in conditions of the run (such as ``target``) that this command does not ask.
+    These turns belong to conditions of the run (such as ``target``) that the command leaves out.
     """
     held = asked_conditions(read_about(order.folder)) if rows else []
     others = [name for name in held if name not in order.interventions]
@@ -156,7 +156,7 @@ def count_left_out(order: RunConfig, rows: Sequence[ModelProgress]) -> None:
         turns = read_log(path).turns if is_file(path) else ()
         done = {turn.key for turn in turns if turn.item_id in wanted and turn.state != ERROR}
         progress.run_conditions = tuple(held)
-        progress.open_there = len(wanted) * modifiers.rotations * modifiers.repeats - len(done)
+        progress.left_out = len(wanted) * modifiers.rotations * modifiers.repeats - len(done)
 
 
 @contextmanager

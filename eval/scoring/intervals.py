@@ -111,7 +111,7 @@ class Makeup:
         return freedom
 
     def of_shares(self, value: Floats, members: sparse.csr_matrix) -> tuple[Floats, Floats]:
-        """Return the distances ``(M,)`` from the scores ``value`` to the lower and upper ends of Wilson's intervals.
+        """Return how far Wilson's interval of each score ``value`` reaches below and above it: two arrays ``(M,)``.
 
         ``members`` is the field of :class:`Estimates`.
         """
@@ -125,7 +125,7 @@ class Makeup:
     def of_differences(
         self, value: Floats, influence: sparse.csr_matrix, members: sparse.csr_matrix, answers: sparse.csr_matrix
     ) -> tuple[Floats, Floats]:
-        """Return the distances ``(M,)`` from the differences ``value`` to the lower and the upper ends of t intervals.
+        """Return how far the t interval of each difference ``value`` reaches below and above it: two arrays ``(M,)``.
 
         The arguments are fields of :class:`Estimates`.
         """
@@ -222,7 +222,7 @@ class Estimates:
         return np.where(none, np.nan, self.value - self.below), np.where(none, np.nan, self.value + self.above)
 
     def standard_errors(self) -> Floats:
-        """Return the standard errors ``(M,)`` behind the intervals of differences: half a width over the t quantile."""
+        """Return the standard errors ``(M,)`` of differences: half the interval's width, divided by the t quantile."""
         # The larger half, because an end beyond what is possible is cut off.
         return np.asarray(np.maximum(self.below, self.above) / _quantile(self.makeup.freedom(self.members)))
 

@@ -273,7 +273,7 @@ def mean_by(keys: pl.DataFrame, estimates: Estimates, by: Sequence[str]) -> tupl
 
 
 def count_patients(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Return a table with the columns ``by`` and ``patients``, the number of different patients in each group."""
+    """Return the number of patients (``patients``) in each group of rows with the same values in the columns ``by``."""
     return rows.group_by(by, maintain_order=True).agg(pl.col("cluster").n_unique().alias("patients"))
 
 

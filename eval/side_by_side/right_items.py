@@ -19,10 +19,13 @@ _READ = (*WHO, "item_id", "level", "kind", "finding", "cluster", WEIGHT, RIGHT)
 
 @dataclass(frozen=True, eq=False)
 class RightItems:
-    """Items of one protocol that every finished model was asked; ``right (items, models)`` is bool.
+    """Items that every finished model was asked under one protocol, and the models that have them right.
 
-    ``rows`` has the grades of these models on these items. ``items`` has one row for each item, in the matrix's order.
-    An item asked in several repeats or orders counts as right if more than half of its answers are right.
+    - ``models``: the names of the finished models.
+    - ``rows``: the grades of these models on these items.
+    - ``items``: one row for each item, in the order of the rows of ``right``.
+    - ``right``: bool ``(items, models)``; True if the model has the item right. An item asked several times (repeats,
+      rotations) is right if more than half of the model's answers are right.
     """
 
     protocol: str

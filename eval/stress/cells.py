@@ -1,7 +1,7 @@
 """Cells of stress, and the balanced design that gives each item one cell.
 
-A cell of stress is a kind of stress, with its severity or letter if there is one, such as ``noise-3``. A stressed item
-has an id such as ``c1/detection@noise-3``.
+A cell is one form of a kind of stress: a degradation with its severity (``noise-3``), a wording with its letter
+(``wording-b``), or ``history``. A stressed item has an id such as ``c1/detection@noise-3``.
 """
 
 from __future__ import annotations

@@ -182,7 +182,10 @@ _DECIDED: dict[str, Any] = {
 
 
 def decided(graded: Graded) -> pl.DataFrame:
-    """Return a row for each ended run with a stopping rule: the difference of its two models, with an interval."""
+    """Return the result of each ended run with a stopping rule, one row for each run.
+
+    A stopping rule compares two models; the row has the difference between their scores, with an interval.
+    """
     rows = []
     for run in graded.runs:
         if (end := run.decision) is not None:

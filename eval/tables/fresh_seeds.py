@@ -48,7 +48,7 @@ SCHEMA: dict[str, Any] = {
 }  # fmt: skip
 # Columns of a table with a row for each model.
 MODEL_DROPS = {name: SCHEMA[name] for name in ("model", "protocol", "drop", "drop_low", "drop_high", "verdict")}
-# Models of the two runs that are compared, and the protocol of both.
+# A model's name in the first run, its name in the second run, and the protocol of both runs.
 Pair = tuple[str, str, str]
 
 
@@ -162,14 +162,16 @@ def drop_table(
     benchmarks: tuple[Benchmark, Benchmark], grades: tuple[pl.DataFrame, pl.DataFrame], pairs: Sequence[Pair],
     margin: float = FRESH_MARGIN,
 ) -> tuple[pl.DataFrame, dict[str, int]]:  # fmt: skip
-    """Return a table of how far accuracy drops on a fresh seed, and the number of items left out, keyed by reason.
+    """Return a table of how far accuracy drops on a fresh seed, and the numbers of items left out, keyed by reason.
 
     The table has the columns :data:`SCHEMA`. Each pair has a row for each kind of question, and a row for the mean of
     the kinds. ``docs/fresh-seeds.md`` explains the columns and the verdicts.
 
-    - ``benchmarks``, ``grades``: the benchmark and its fresh seed, in this order, and the grades on each.
-    - ``pairs``: the models to compare, as the model's name in each of the two runs and the protocol of both runs.
-    - ``margin``: a drop gets the verdict "does not fall" if its whole interval lies below the margin.
+    - ``benchmarks``: the benchmark and its fresh seed, in this order.
+    - ``grades``: the grades on each of the two benchmarks.
+    - ``pairs``: the models to compare: a model's name in the first run, its name in the second run, and the protocol,
+      which must be the same in both.
+    - ``margin``: the limit for the verdict "does not fall": the whole interval of the drop lies below this.
 
     Raise ``InputError`` if the two models of a pair have no finished item on a common case.
     """

@@ -107,10 +107,10 @@ def grid(study: ScoredSample) -> pl.DataFrame:
 
 
 def cells(study: ScoredSample) -> pl.DataFrame:
-    """Return how often each cell of the grid is chosen and how often it is right.
+    """Return how often each cell of the grid is chosen, and in how many items it is a hit.
 
-    Columns: ``model, protocol, finding, cell`` (1 to 64, by row), ``column, row, chosen`` (answers), ``correct`` (items
-    in which it is a hit). Cells with neither an answer nor a hit are left out.
+    Columns: ``model, protocol, finding, cell`` (1 to 64, by row), ``column, row, chosen`` (number of answers),
+    ``correct`` (number of items in which the cell is a hit). Cells with neither an answer nor a hit are left out.
     """
     rows = rows_of(study)
     by = [*BY, "cell"]

@@ -308,9 +308,7 @@ def exchanges(matrix: ScoreMatrix, domains: Mapping[str, str]) -> list[float]:
 
 
 def _weighing(matrix: ScoreMatrix, score: int, plus: list[int], minus: list[int]) -> Floats:
-    """Return the weights of the matrix's values that give the mean score of ``plus`` minus the mean score of
-    ``minus``.
-    """
+    """Return the weights of the matrix's values in the mean score of ``plus`` minus the mean score of ``minus``."""
     weights = np.zeros(matrix.cluster_parts.shape[1])
     weights[[matrix.place(score, model) for model in plus]] = 1 / len(plus)
     weights[[matrix.place(score, model) for model in minus]] = -1 / len(minus)
@@ -332,9 +330,11 @@ def _corrected(tested: pl.DataFrame) -> pl.DataFrame:
 
 
 def verdict(p: str, p_alike: str) -> pl.Expr:
-    """Return an expression for the verdict (alike, different or not settled), made from two columns of p-values.
+    """Return an expression for the verdict, from the columns ``p`` and ``p_alike``; it is null if ``p`` is null.
 
-    It is null if the first p is null. A significant difference within the margin is called alike.
+    - alike: ``p_alike`` (the test of a difference within the margin) is below 0.05.
+    - different: ``p_alike`` is not below 0.05, but ``p`` (the test of any difference) is.
+    - not settled: neither is below 0.05.
     """
     known = pl.col(p).is_not_null()
     return (

@@ -139,7 +139,10 @@ def words(name: str) -> str:
 
 
 def cell(row: dict[str, Any], column: str) -> str:
-    """Return the text of a table's cell: the value with its interval and, in the table ``groups``, its letters."""
+    """Return the text of a table's cell: the value, then its interval in brackets if there is one.
+
+    In the table ``groups``, letters follow; models with a common letter do not differ significantly.
+    """
     value = row.get(column)
     shown = number_text(column, value)
     low, high = row.get(f"{column}_low"), row.get(f"{column}_high")

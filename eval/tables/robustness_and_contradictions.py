@@ -267,10 +267,11 @@ def contradictions(study: ScoredSample) -> pl.DataFrame:
 
 
 def option_meanings(study: ScoredSample) -> Meanings:
-    """Return what the options of items on sides or zones mean, in the order of option numbers, keyed by item id.
+    """Return what each option of an item on sides or zones means, in the order of option numbers, keyed by item id.
 
-    An option of ``location`` means a region's name; an option of ``comparison`` means ``similar, left, right`` or
-    ``single``. Items of ``comparison`` with options that are not in the benchmark's question bank are left out.
+    - In the kind ``location``, an option means a region, and the last option means "" (no region).
+    - In the kind ``comparison``, an option means ``similar``, ``left``, ``right`` or ``single``. Items with options
+      that are not in the benchmark's question bank are left out.
     """
     answers, _ = study.benchmark.key("contradictions")
     words = _comparison_words(study)

@@ -151,7 +151,11 @@ class _Model:
         return best, most
 
     def likeliest(self, start: Floats, fixed: int | None = None) -> tuple[Floats, float]:
-        """Return the best of the fits that start at the lapse rate of ``start``, at 0 and at the largest lapse rate."""
+        """Fit from three starts and return the best fit: its parameters and its log likelihood.
+
+        The starts are ``start``, ``start`` with the lapse rate 0, and ``start`` with the largest lapse rate. The
+        parameter number ``fixed`` keeps its value.
+        """
         # The likelihood of the lapse rate may have two maxima.
         starts = [np.append(start[:LAPSE], lapse) for lapse in (start[LAPSE], 0.0, MOST_LAPSES)]
         return max((self.fitted(one, fixed) for one in starts), key=lambda found: found[1])

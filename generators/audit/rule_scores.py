@@ -183,9 +183,9 @@ def _of_candidates(kind: str, features: Features) -> list[Result]:
     if kind == "revision_result":
         results += _of_results(kind, choices)
     if kind in POINT_KINDS:
-        beside = features.beside[kind]
+        by_side = features.by_side[kind]
         results += [
-            _scored(kind, sort, f"{name}, on its side", choice_rules(beside, name, _ends))
+            _scored(kind, sort, f"{name}, on its side", choice_rules(by_side, name, _ends))
             for sort, name, _ in OF_POINTS
         ]
         if kind == POINT_KINDS[-1]:

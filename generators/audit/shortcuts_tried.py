@@ -159,13 +159,13 @@ class Features:
 
     - ``rows``: the features of each item as a whole, in file order.
     - ``choices``: the options of each item, except "none".
-    - ``beside``: two entries for each item on points: the points outside the outline, then the points inside.
-    - ``edits``: the points of each case; the points that mark an edit count as right.
+    - ``by_side``: two entries for each item on points: its points outside the outline, then its points inside.
+    - ``edits``: one entry for each case with points: all its points; a point is right if it marks an edit.
     """
 
     rows: dict[str, list[ItemFeatures]]
     choices: dict[str, list[Choice]]
-    beside: dict[str, list[Choice]]
+    by_side: dict[str, list[Choice]]
     edits: list[Choice]
 
 
@@ -306,7 +306,7 @@ def _lay_out(
         if item.kind in POINT_KINDS:
             for side in (0.0, 1.0):
                 inside = choice.features.get("inside", ())
-                features.beside[item.kind].append(choice.part([n for n, value in enumerate(inside) if value == side]))
+                features.by_side[item.kind].append(choice.part([n for n, value in enumerate(inside) if value == side]))
             # Both point items of a case show the same points: a point that marks an edit is right in one of the two.
             other = marked.pop(item.case_id, None)
             if other is None:

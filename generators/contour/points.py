@@ -83,10 +83,12 @@ def draw_points(
     sampler: EditSampler, suboptimal: Mask, edits: Sequence[Edit], true: Errors, alike: Errors, rules: PointRules,
     side: int,
 ) -> tuple[Point, ...] | None:  # fmt: skip
-    """Return the points that mark errors (true points) and other points; None if no other point fits.
+    """Return true points (one for each true edit) together with points that mark no edit.
 
-    - ``true``: the indices of the suboptimal mask's edits.
-    - ``alike``: these indices, and the edits that could have been made instead.
+    If there is no room for a point of the second sort, return None.
+
+    - ``true``: the indices in ``edits`` of the true edits, which the suboptimal mask has.
+    - ``alike``: the indices in ``edits`` of all edits that a viewer could take for true ones; ``true`` is among them.
     - ``rules``: the recipe's settings for points.
     - ``side``: the whole picture's longer side in pixels.
     """

@@ -62,10 +62,10 @@ def split(pool: int, required: int, free: int) -> tuple[int, int]:
 
 
 def take_turns(rows: list[Candidate], depths: Sequence[float]) -> list[Candidate]:
-    """Return the cases in an order in which groups take turns.
+    """Return the cases in an order in which groups take turns: a case of each group, then the next case of each.
 
-    A group is all cases of one depth of edits and one third of lesion size. ``depths`` are the recipe's; if it names
-    none, the order is unchanged.
+    The cases of a group have the same depth of edits and are in the same third (small, medium or large) by lesion size.
+    ``depths`` has the recipe's depths of edits; if it is empty, the order is unchanged.
     """
     return rows if not depths else [row for _, _, row in sorted(_ranked(rows, depths), key=lambda one: one[0])]
 

@@ -199,7 +199,7 @@ class Original:
         )
 
     def is_same(self, survey: Survey) -> bool:
-        """Return True if a case has the finding, radiograph and masks that it has in the benchmark."""
+        """Return True if the surveyed case has the same finding, radiograph and masks as in the existing benchmark."""
         return self.masks[survey.source_case_id] == _mask_hash(survey.finding, survey.image_key, survey.masks)
 
 

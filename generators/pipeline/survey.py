@@ -80,13 +80,13 @@ class LesionSize:
 class Survey:
     """All measures and random draws of the first pass over a case.
 
-    A recipe's task is ``perception``, ``grid`` or ``places``.
+    A recipe has up to three tasks: ``perception``, ``grid`` and ``places``.
 
     - ``image_key``: the hash of the radiograph's pixels; None if they were not read.
-    - ``perception``, ``grid``, ``places``: the measures for this task; None if it gives no items of the case.
+    - ``perception``, ``grid``, ``places``: the measures for this task; None if the case gets no items of this task.
     - ``size``: the size of the lesion; None if there is no lesion.
     - ``masks``: the masks of lesion, lungs and heart in pixels of the working image, as run lengths.
-    - ``skipped``: ``(task, reason)`` for each task that the case was left out of; the task None stands for all.
+    - ``skipped``: ``(task, reason)`` for each task that leaves the case out; the task None stands for all tasks.
     - ``lung_doubts``: a short text for each reason to doubt the masks of the lungs.
     - ``lungs_predicted``: True if a model predicted the lungs.
     """

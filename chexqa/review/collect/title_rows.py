@@ -69,10 +69,12 @@ class FilledRow(NamedTuple):
 
 
 class SpoiltRow(NamedTuple):
-    """Row that is not read: a cell has a note, struck-out words or a formula without a result, is merged, or was moved.
+    """Row that is not read because of a note, or because of a cell to fill in that cannot be read.
 
-    ``text`` states the problem and the remedy. ``row`` lacks these cells, except those with a note; a note's text
-    stands in the column ``comment`` of ``row``, after the reviewer's own comment.
+    A cell cannot be read if it has struck-out words or a formula without a result, is merged, or was moved.
+
+    - ``row``: the row without the cells that cannot be read. The texts of notes are added to its column ``comment``.
+    - ``text``: the problem and the remedy.
     """
 
     row: FilledRow

@@ -1,8 +1,8 @@
 """Parts of an xlsx file, read as a stream; limits of size are checked while reading.
 
 Only the parts with cells are read. They are found by the relationships between parts, never by their names. The XML is
-never kept in memory as a tree. Formulas, drawings, validations, and all formats except dates, strike-through and the
-marks of rows are skipped.
+never kept in memory as a tree. Formulas, drawings and validations are skipped. Of the formats, only dates,
+strike-through and marks are read; a mark is the number of the row that a cell belongs to.
 """
 
 from __future__ import annotations

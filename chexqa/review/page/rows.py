@@ -141,7 +141,7 @@ class RowMaker:
         return {"start": [layers.PLACES], "places": [stroke.to_record() for stroke in drawn], "legend": legend}
 
     def cases(self) -> dict[str, Record]:
-        """Return the drawings over the radiographs of all rows made so far, keyed by case id."""
+        """Return what is drawn over the radiograph of each case that has a row so far, keyed by case id."""
         return {
             case_id: {
                 "layers": [layer.to_record() for layer in shown.layers],

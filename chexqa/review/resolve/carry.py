@@ -101,8 +101,8 @@ class _NewItems:
     def fresh(self, old: Benchmark, judged_rows: Set[str]) -> tuple[Item, ...]:
         """Return the new items of judged cases, without test markers.
 
-        - A case is judged if the row of one of its items in ``old`` is in ``judged_rows``.
-        - An item is new if ``old`` does not have this question with these pictures and options.
+        - A case is judged if ``judged_rows`` has the row id of at least one item that the case has in ``old``.
+        - An item is new if no judged case in ``old`` has the same question with the same pictures and options.
         """
         reviewed = {item.case_id for item in old.items if item_row_id(item.item_id) in judged_rows}
         asked = {question_seen(item) for item in old.items if item.case_id in reviewed}

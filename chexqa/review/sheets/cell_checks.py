@@ -121,10 +121,11 @@ def _wrong_cell(text: str) -> str:
 
 
 def not_several(cell: str, words: Sequence[str], none: Sequence[str]) -> str:
-    """Return a spreadsheet formula that is true if an entry is not a valid list of options.
+    """Return a spreadsheet formula that is true if the text of a cell is not a valid list of options.
 
-    - ``words``: the names of the options.
-    - ``none``: the names of the option "none of the others", which must stand alone.
+    - ``cell``: the sheet's cell, such as ``F4``.
+    - ``words``: the words that are valid in a list.
+    - ``none``: the words for "no option is right"; a list with one of them may have no other word.
     """
     text = small_letters(cell)
     entries = _entries(text)

@@ -288,7 +288,7 @@ class Maker:
     ) -> None:  # fmt: skip
         """Write a sheet of the given tabs.
 
-        ``correction`` is the number of the import that found the rows faulty; 0 for other sheets.
+        ``correction`` is N if the sheet returns rows to the reviewer that the Nth import could not read; otherwise 0.
         """
         path = self._folder / place.file
         name = path.stem

@@ -215,7 +215,7 @@ class Masks:
         return decode_png((self.folder / image).read_bytes(), f"{self.folder / image}:")
 
     def small(self, image: str, room: tuple[int, int]) -> Image:
-        """Return the picture at its full size; no smaller version is stored."""
+        """Return the picture at its full size, whatever ``room`` is: no smaller version is stored."""
         return self.pixels(image)
 
     def under(self, image: str) -> str | None:

@@ -95,7 +95,7 @@ class Book:
 
     - ``marks``: the texts of the columns benchmark, reviewer and batch in every row.
     - ``votes``: the number of verdicts that an adjudication sheet shows.
-    - ``correction``: the number (from 1) of the import that found the workbook's rows faulty; 0 for other workbooks.
+    - ``correction``: N if the workbook returns rows to the reviewer that the Nth import could not read; otherwise 0.
     """
 
     kind: SheetKind

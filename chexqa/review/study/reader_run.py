@@ -93,10 +93,15 @@ def majority(item: Item, answers: Sequence[tuple[int, ...] | None]) -> tuple[int
 
     ``answers`` has an entry for each reader; a reader who cannot tell (``None``) does not count.
 
-    - Exactly one right option: the most frequent answer is returned; ``None`` if two answers tie for first place.
-    - Several right options: the options that more than half of the readers chose are returned. If no option reaches
-      that, the last one ("none of these") is returned. If exactly half chose an option before the last, ``None`` is
-      returned.
+    For an item with exactly one right option:
+
+    - The most frequent answer is returned; ``None`` if two answers tie for first place.
+
+    For an item with several options that may be right, the last option means "none of these":
+
+    - If exactly half of the readers chose one of the other options, ``None`` is returned.
+    - Otherwise all options that more than half of the readers chose are returned.
+    - If there is no such option, the last option is returned.
     """
     given = [answer for answer in answers if answer is not None]
     if not given:

@@ -68,7 +68,7 @@ KINDS = {
 
 
 def questions(recipe: PlacesRecipe, language: str) -> list[Question]:
-    """Return a recipe's kinds of question with their builders, and the questions on test markers that they need."""
+    """Return a question for each kind in the recipe, then one for each kind of test marker that these kinds need."""
     words = question_banks.place_wordings(language)
     marks = [name for name, form in markers.KINDS.items() if any(_needs(kind, form) for kind in recipe.kinds)]
     return [

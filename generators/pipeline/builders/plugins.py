@@ -32,7 +32,7 @@ class Question:
     texts: Record
 
     def ask(self, case: CaseToBuild) -> None:
-        """Run the builder on a case; raise ``InputError`` that names the place in a plugin's code if the code fails."""
+        """Run the builder on a case; raise ``InputError`` with the failing line if the code of a plugin fails."""
         if self.kind.name in KINDS:
             self.builder(case, self.kind)
             return
