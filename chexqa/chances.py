@@ -36,13 +36,15 @@ class Chance(NamedTuple):
 
 
 def numbers(points: int, weights: Sequence[float] = TRUE_POINTS) -> list[float]:
-    """Return the probabilities that 0, 1, 2, … of the ``points`` points of a picture are true (mark an error).
+    """Return the probabilities that a picture with ``points`` points has 0, 1, 2, … true points.
 
-    The first probability is 0, because at least one point is true. The last is that of the largest possible number of
-    true points. If there are two or more points, at least one of them is not true.
+    A true point marks an error. At least one point is true and, if there are two or more points, at least one is false.
+    The list ends at the largest possible number of true points.
 
-    ``weights`` are the relative frequencies of one, two and three true points.
+    - ``weights``: the relative frequencies of one, two and three true points.
 
+    >>> numbers(4)
+    [0.0, 0.25, 0.5, 0.25]
     >>> numbers(2)
     [0.0, 1.0]
     """

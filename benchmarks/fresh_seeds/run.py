@@ -112,7 +112,7 @@ def memorisers(cases: int, seeds: int, first: int, folder: Path) -> None:
 
 
 def print_false_alarms(original: Benchmark, fresh: Benchmark, runs: int, name: str) -> None:
-    """Simulate runs of honest models; print in how many the test wrongly says that accuracy falls.
+    """Simulate runs of honest models; print the number of runs in which the test wrongly finds that accuracy falls.
 
     - ``fresh``: the fresh seed of the benchmark ``original``.
     - ``runs``: the number of simulated runs.

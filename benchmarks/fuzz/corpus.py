@@ -297,7 +297,10 @@ def yaml_files(folder: Path) -> None:
 
 
 def runs(folder: Path, run: Run, server: str) -> None:
-    """Make runs of baselines and of a model on a server, a file of predictions, a report, and a dry run."""
+    """Make three runs, a report, a leaderboard, a plan and a file of predictions.
+
+    The runs are a run of baselines, a run of a model on the server, and a dry run.
+    """
     run("eval", "small", "--models", "baseline/oracle,baseline/chance", "--protocol", "independent", "-o", "run-small")
     run("eval", "small", "--model-id", "m", "--api-base", server, "--rotate", 2, "--limit", 3, "-o", "run-served")
     run("eval", "small", "--model-id", "own-model", "--api-base", server, "--dry-run", "dry", "--limit", 1)

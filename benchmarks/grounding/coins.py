@@ -2,10 +2,10 @@
 
     python benchmarks/grounding/coins.py [RUNS] [PATIENTS …]
 
-The simulated models answer yes with a fixed probability, whatever the picture shows. Others look at 10 to 50 % of the
-pictures. For each model and number of patients the script prints the share of runs with each verdict, and the share of
-runs that other people's published rules class as "uses the picture". 1,000 runs with 30, 100, 200 and 400 patients take
-about two minutes.
+Some simulated models answer yes with a fixed probability, whatever the picture shows; others look at 10 to 50 % of the
+pictures. For each model and number of patients the script prints the share of runs that get each verdict of chexqa, and
+the share that get the verdict "uses the picture" by the published measures CGR, UAR and IS. 1,000 runs with 30, 100,
+200 and 400 patients take about two minutes.
 """
 
 from __future__ import annotations

@@ -197,10 +197,10 @@ def of_picture(image: Gray) -> Numbers:
 
 
 def measured(make: Callable[[], Lesion], fill: Fill) -> dict[str, tuple[Numbers, Numbers]] | None:
-    """Return the statistics of the two pictures that each test tells apart, keyed by the test's name.
+    """Fill a case; return, for each test by name, the statistics of the two pictures that the test compares.
 
-    The names are those in :data:`PIXELS` and :data:`WHOLE`. Return None if the case has no pixels to fill
-    (:func:`patches`).
+    The names are those in :data:`PIXELS` and :data:`WHOLE`; a case without a twin has only the first of :data:`WHOLE`.
+    Return None if the case cannot be filled (:func:`patches`).
     """
     case = make()
     chosen = patches(case)
@@ -239,13 +239,14 @@ def classifiers() -> dict[str, Callable[[], Any]]:
 
 
 def scores(rows: list[tuple[Numbers, Numbers]], make: Callable[[], Any]) -> npt.NDArray[np.float64]:
-    """Classify each picture as the first or second of its pair; return the probabilities of "first", ``(pairs, 2)``.
+    """Return, for each picture, a classifier's probability that it is the first of its pair, ``(pairs, 2)``.
 
-    - ``rows``: the statistics of each pair. The first pictures are all of one sort, the second pictures of another
-      sort.
+    In a row such as ``[0.9, 0.2]`` both pictures are classified correctly: the first is probably a first picture, the
+    second probably not.
+
+    - ``rows``: the statistics of the two pictures of each pair. All first pictures are of one sort (such as target),
+      all second pictures of another sort (such as irrelevant).
     - ``make``: a function that returns an untrained classifier.
-
-    For example, ``[0.9, 0.2]`` means that both pictures of a pair are recognized.
     """
     from sklearn.model_selection import GroupKFold
 
@@ -259,7 +260,10 @@ def scores(rows: list[tuple[Numbers, Numbers]], make: Callable[[], Any]) -> npt.
 
 
 def correct(score: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the share of pictures that are classified correctly, for each pair: 0, 0.5 or 1."""
+    """Return, for each pair, the share of its two pictures that are classified correctly: 0, 0.5 or 1.
+
+    ``score`` is the result of :func:`scores`.
+    """
     return np.asarray(((score[:, 0] > 0.5).astype(float) + (score[:, 1] <= 0.5)) / 2)
 
 

@@ -44,9 +44,9 @@ def is_near(mask: Mask, x: float, y: float) -> bool:
 
 
 def expected_hits(bench: Benchmark) -> dict[str, list[float]]:
-    """Return the probabilities that a baseline's point is right, keyed by baseline.
+    """Return, for each baseline but ``oracle``, the probabilities that its points are right.
 
-    There is one for each question that asks for a point at a present finding.
+    Each list has one probability for each question that asks for a point and whose finding is present.
     """
     answers, cases = bench.key("a benchmark")
     asked = [one for one in bench.items if one.kind == "point_at" and answers[one.item_id].answer == (1,)]

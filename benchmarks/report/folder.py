@@ -2,9 +2,9 @@
 
     python benchmarks/report/folder.py BENCH [--items N] [--models N] [--workers N] [--browser PROGRAM] [-o DIR]
 
-Cases of BENCH are copied or left out, so that the number of items fits. Simulated models (``synthetic.py``) answer the
-items. With ``--browser`` the script also measures the milliseconds until this Chromium shows a filter or an item of the
-gallery.
+Cases of BENCH are repeated or left out until there are about as many items as ``--items`` says. Simulated models
+(``synthetic.py``) answer the items. With ``--browser`` the script also measures the milliseconds until this Chromium
+shows a filter or an item of the gallery.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ _HEAD = 64  # bytes; a PNG's width and height are among them
 
 
 def copies(source: Benchmark, wanted: int, folder: Path) -> Benchmark:
-    """Return a benchmark of copies of ``source``'s cases, with just enough cases for ``wanted`` items.
+    """Return a benchmark with at least ``wanted`` items: the cases of ``source``, repeated under new names if needed.
 
-    Thumbnails are written into ``folder``.
+    The benchmark has no case more than it needs. Its thumbnails are written into ``folder``.
     """
     assert source.answers is not None
     assert source.cases is not None

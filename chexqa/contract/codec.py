@@ -1,7 +1,7 @@
 """Conversion between frozen dataclasses and JSON records.
 
-A field's type can be a dataclass, a sequence, a mapping with text keys, a literal or a plain value, or any of these ``|
-None``. A dataclass with ``to_record`` and ``from_record`` is converted by these methods.
+A field's type can be a dataclass, a sequence, a mapping with text keys, a literal or a plain value. Each of these types
+can be optional (``int | None``). A dataclass with the methods ``to_record`` and ``from_record`` is converted by them.
 """
 
 from __future__ import annotations

@@ -58,7 +58,10 @@ class DeclaredEvidence(Evidence):
         return None
 
     def is_near(self, margin: float | None = None) -> bool:
-        """Return True if a field's value lies in the interval that ``near`` gives for it; ``margin`` is ignored."""
+        """Return True if the value of any field lies in the interval that the attribute ``near`` gives for that field.
+
+        ``margin`` is ignored.
+        """
         return super().is_near(None)
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:

@@ -255,8 +255,8 @@ class _PartsEvidence(Evidence):
 class _RegionEvidence(_PartsEvidence):
     """Involved regions, the covered share of every region, and the components of the lesion.
 
-    ``filled_most`` has regions below the threshold that still count as involved: a component reaches the threshold in
-    no region and covers this one most.
+    A component below the threshold in every region still involves the region that it covers most. ``filled_most`` has
+    the regions that are involved for this reason alone.
     """
 
     near_margin: ClassVar[float] = 0.25
@@ -384,7 +384,7 @@ class CellsEvidence(Evidence):
 
     @classmethod
     def misfit(cls, record: Mapping[str, Any], options: int) -> str | None:
-        """Return an error text if the number of shares differs from the number of cells, otherwise None."""
+        """Return an error text if ``record`` does not have one covered share for each of the ``options`` (cells)."""
         if "coverage" not in record or len(record["coverage"]) == options:
             return None
         return f"evidence of {len(record['coverage'])} cells and {options} options"

@@ -176,7 +176,8 @@ class Answer:
     - ``answer``: the sorted numbers of the right options; for a grid, of every cell that is a hit (there may be none).
     - ``chance``: the probability that a guess is right if the guesser knows how items are made.
     - ``chance_uniform``: on coloured points, one divided by the number of possible answers; otherwise None.
-    - ``chance_joint``: the probability of guessing both of the case's items on points right; None for other kinds.
+    - ``chance_joint``: the probability that guesses are right on both items of the case about coloured points; None for
+      other kinds.
     - ``scored``: False if only one answer is possible.
     - ``prior``: the accuracy of always giving the most frequent answer of the kind and finding.
     - ``evidence``: every measured number that decides the answer.

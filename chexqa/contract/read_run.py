@@ -184,7 +184,7 @@ class Run:
     - ``about``: the content of ``run.json``.
     - ``turns``, ``altered``: the turns on original and on altered pictures, one per (model, item, repeat, rotation).
     - ``aside``: summaries of lines that are not turns, one for each log with these lines.
-    - ``decision``: the content of ``decision.json``; None unless a run with a stopping rule has ended.
+    - ``decision``: the content of ``decision.json``; None if the run has no stopping rule or has not ended.
     """
 
     folder: Path
@@ -279,7 +279,7 @@ def read_about(folder: Path) -> Record:
 
 
 def read_decision(folder: Path) -> Record | None:
-    """Read ``decision.json`` of a run with a stopping rule; return None if there is no rule or no decision yet."""
+    """Read a run's ``decision.json``; return None if the run has no stopping rule or has not ended."""
     return read_json(folder / DECISION, "decision", folder) if (folder / DECISION).is_file() else None
 
 

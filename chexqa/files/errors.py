@@ -52,7 +52,10 @@ class UnknownNameError(InputError, KeyError):
 
 
 class Named(dict[str, T]):
-    """Dictionary that says which names exist if a name is unknown; ``noun`` says what its values are."""
+    """Dictionary whose error for an unknown name suggests the names that exist.
+
+    ``noun`` is the word for a value in this error, such as "table".
+    """
 
     def __init__(self, noun: str, values: Mapping[str, T]) -> None:
         super().__init__(values)

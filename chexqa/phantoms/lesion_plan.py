@@ -32,10 +32,10 @@ class LesionPlan:
     """Plan of one lesion.
 
     - ``change``: the lesion's effect on the outlines of the body.
-    - ``field``: the lesion's shape on the small picture, with values 0..1; None if only outlines change.
-    - ``density``: the attenuation where the field is 1.
-    - ``fine``: a function that draws thin details on the full picture, with values 0..0.4 of the lesion's peak; None
-      for a lesion without thin details.
+    - ``field``: the lesion's shape in a small picture, with values 0..1; None if only outlines change.
+    - ``density``: the attenuation where ``field`` is 1.
+    - ``fine``: a function that draws the lesion's thin details in a picture of full size, with values 0..0.4 on the
+      scale of ``field``; None for a lesion without thin details.
     - ``pleural``: the air of a pneumothorax, which removes attenuation; None for all other findings.
     """
 

@@ -73,7 +73,7 @@ NUMBER, PICTURE, FINDING, QUESTION, OPTIONS = "no.", "picture", "finding", "ques
 OTHER = "in other words"
 PROPOSED, EVIDENCE, FLAGS, STATE = "proposed answer", "evidence", "flags", "said to be"
 VERDICT, CORRECTED, ANSWER, REASON, COMMENT = "verdict", "corrected answer", "answer", "reason", "comment"
-# Title in a sheet of rows to correct, followed by a number. The sheet with the largest number is the newest.
+# Title in a correction sheet, followed by a number. The correction sheet with the largest number is the newest.
 PROBLEM = "problem"
 PROBLEM_PX = 150
 ID, BENCHMARK, CHECKSUM, SHEET, REVIEWER, BATCH = "id", "benchmark", "checksum", "sheet", "reviewer", "batch"

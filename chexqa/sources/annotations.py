@@ -48,8 +48,8 @@ _SCALED = (
     "show' that they lie where they should"
 )
 AS_SHARES = (
-    "lies within one pixel, so its coordinates seem to be fractions of the picture's sides; multiply x by the width "
-    "and y by the height."
+    "has no coordinate above 1, so the coordinates seem to be fractions of the picture's sides; multiply x by the "
+    "width and y by the height."
 )
 
 
@@ -395,6 +395,6 @@ def _nearest(paths: list[str], folders: list[str]) -> list[str]:
 
 
 def check_box(box: list[float], where: str) -> None:
-    """Raise ``InputError`` if a box ``[x, y, width, height]`` lies within one pixel."""
+    """Raise ``InputError`` if all corners of a box ``[x, y, width, height]`` have coordinates from 0 to 1."""
     if all(0 <= value <= 1 for value in (*box, box[0] + box[2], box[1] + box[3])):
         raise InputError(f"{where}: its box {AS_SHARES}")

@@ -114,7 +114,7 @@ class RunDisplay:
         return table
 
     def lines(self, with_done: bool = False) -> Iterator[str]:
-        """Yield a line of text with the progress and pace of each model; models that are done are left out, or not."""
+        """Yield a line of text with each model's progress and pace; include finished models only with ``with_done``."""
         for name, progress in list(self._models.items()):
             done = progress.total - progress.counts[NOT_ASKED]
             is_done = not progress.counts[NOT_ASKED] or progress.stopped is not None

@@ -31,12 +31,13 @@ _READ = (
 
 
 def answers_with_confidence(study: ScoredSample) -> pl.DataFrame:
-    """Return a table of answers with their confidence, with a row for each source of confidence in the run.
+    """Return a table of graded answers with their confidence: a row for each answer and each source of confidence.
 
-    - ``model, protocol, level, item_id, correct``: the answer; for ``repeats``, the item's most frequent answer.
-    - ``cluster``: the index of the patient.
     - ``estimate``: the source of the confidence: ``stated``, ``repeats`` or ``logprob``.
-    - ``confidence``: from 0 to 1; null if there is none.
+    - ``model, protocol, level, item_id, correct``: the answer. In rows with the source ``repeats``, this is the item's
+      most frequent answer.
+    - ``cluster``: the index of the patient.
+    - ``confidence``: from 0 to 1; null if the source gives no confidence for this answer.
     - ``statement``: ``stated``, ``missing`` or another state of ``chexqa.eval.prompts.parser_confidence``.
     - ``_weight``: 1 / the number of rows of this model, protocol, item and source.
     """

@@ -1,8 +1,8 @@
 """Confidence sequence: an interval of a mean of bounded values that stays valid if computed after every patient.
 
 It is computed by bets against supposed means (Waudby-Smith and Ramdas 2024, "Estimating means of bounded random
-variables by betting"). The mean can be of a population, or of exactly the patients of a study (Waudby-Smith and Ramdas
-2020).
+variables by betting"). The mean can be that of an unlimited population, or that of exactly the patients of a study
+(Waudby-Smith and Ramdas 2020).
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ def log_capital(values: Floats, bound: float, mean: float = 0.0, size: int | Non
     The bettor starts with a capital of 1 and bets that the true mean is not ``mean``.
 
     - ``values (…, T)``: one value for each patient, from ``-bound`` to ``bound``.
-    - ``size``: None if ``mean`` is the mean of an unlimited population; the number of all patients of the study if
-      ``mean`` is their mean.
+    - ``mean``: the supposed mean.
+    - ``size``: the number of patients in the whole study, if ``mean`` is the mean of exactly these patients; None if it
+      is the mean of an unlimited population.
     """
     left = _mean_of_the_rest(values, mean, size)  # beyond the bound, the values rule out ``mean``: capital is infinite
     possible = np.abs(left) <= bound * (1 + 1e-12)

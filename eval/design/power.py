@@ -62,12 +62,12 @@ class Resolution(NamedTuple):
     - ``needed``: the number of patients needed to detect the named difference with the wanted power.
     - ``alike``: the number of patients needed to show that two equal models differ by less than the named difference.
     - ``sequential``: the median number of patients that a simulated run asks until it tells two models apart; None if
-      half of the runs or fewer do so.
+      half of the runs or fewer tell them apart.
     - ``within``: the share of simulated runs that tell two models apart.
 
-    ``needed`` and ``alike`` count all patients of the study, also those without items in the score. ``sequential`` and
-    ``within`` are None for a single kind of question. If no model can answer any item right, ``power`` is 0 and the
-    numbers about a difference are None.
+    ``needed`` and ``alike`` count all patients of the study, also those without items in the score. For the score
+    of a single kind of question, ``sequential`` and ``within`` are None. If no model can answer any item right,
+    ``power`` is 0, and ``detectable``, ``needed``, ``alike``, ``sequential`` and ``within`` are None.
     """
 
     score: str
@@ -191,7 +191,8 @@ def until_decided(
 
     - ``people``: the weights of each patient's items.
     - ``difference``: the true difference of the two models' scores.
-    - ``count``: the number of patients after which a run ends in any case (above :data:`MOST_RUN`: ``MOST_RUN``).
+    - ``count``: the number of patients after which a run ends in any case; a number above :data:`MOST_RUN` is lowered
+      to it.
     """
     size = min(count, MOST_RUN)
     runs = max(50, min(RUNS, DRAWN // size))

@@ -25,7 +25,7 @@ def numbered(entries: Entries) -> dict[str, int]:
 
 
 def shown(entry: Entry) -> list[str]:
-    """Return the paths of an item's pictures in the benchmark: the question's, then the options' pictures."""
+    """Return the paths of an item's pictures in the benchmark: first the question's pictures, then the options'."""
     options = [option.image for option in entry.item.options if option.image is not None]
     return [picture.image for picture in question_pictures(entry)] + options
 
@@ -36,7 +36,10 @@ def question_pictures(entry: Entry) -> list[Picture]:
 
 
 def of_card(entry: Entry) -> list[str]:
-    """Return the pictures on an item's card: up to four of its options' pictures, or the question's last one."""
+    """Return the pictures on an item's card: up to four pictures of its options.
+
+    If the options have no pictures, return the question's last picture.
+    """
     options = [option.image for option in entry.item.options if option.image is not None]
     return options[:4] or [picture.image for picture in question_pictures(entry)[-1:]]
 

@@ -30,10 +30,10 @@ _NEAREST = [
 
 
 def thin_drawing(below: npt.NDArray[np.uint8], picture: npt.NDArray[np.uint8]) -> bytes | None:
-    """Return the drawing over ``below`` as a PNG that is transparent elsewhere; both pictures are RGB ``(H, W, 3)``.
+    """Return the lines drawn in ``picture`` over the radiograph ``below``, as a PNG that is transparent elsewhere.
 
-    The result is None if the sizes differ, if more than 15 % of the pixels differ clearly, or if many pixels away from
-    the drawing differ slightly.
+    Both pictures are RGB ``(H, W, 3)``. Return None if their sizes differ, if more than 15 % of the pixels differ
+    clearly, or if many pixels away from the lines differ slightly.
     """
     if below.shape != picture.shape:
         return None

@@ -12,31 +12,31 @@ _ITEM = (*WHO, "rotation", "item_id")
 
 
 def followed(sample: Sample, pairs: pl.DataFrame, condition: str) -> tuple[pl.DataFrame, Estimates]:
-    """Return the share (0 to 1) of right answers to altered pictures, by model and protocol.
+    """Return how often each model answers altered pictures right.
 
-    Only items that the model answered right with the original picture count.
+    Only items that the model answered right with the original picture count. The result is a table with a row for each
+    model and protocol, and the share of right answers (0 to 1) for each row of this table.
 
     - ``pairs``: the rows of :func:`answer_pairs`.
-    - ``condition``: ``partial`` (a part of the lesion is filled) or ``mirror``.
-
-    The result is a table with the models and protocols, and their shares.
+    - ``condition``: ``partial`` (a part of the lesion is filled in) or ``mirror``.
     """
     rows = pairs.filter(pl.col("right") & (pl.col("condition") == condition))
     return rate(sample, rows, pl.col("second") == pl.col("new_key"))
 
 
 def side_followed(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return how often a right answer about the more affected side changes if the radiograph is mirrored.
+    """Return how often a right answer about the more affected side is right again on the mirrored radiograph.
 
-    Only items of the kind ``comparison`` count. A model that picks a side at random has 50 %.
+    Only items of the kind ``comparison`` count. A model that picks a side at random has 50 %. The result is as in
+    :func:`followed`.
     """
     return followed(sample, pairs.filter(kind="comparison"), "mirror")
 
 
 def changed_on_repetition(sample: Sample, originals: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return the share of detection answers that differ from the first answer when an unaltered item is repeated.
+    """Return how often a model's answer to a repeated detection item differs from its first answer.
 
-    A model without repeats has no row.
+    Only unaltered items count. The result is as in :func:`followed`; a model without repeats has no row.
     """
     rows = originals.filter(kind="detection")
     first = rows.sort("repeat").group_by(_ITEM, maintain_order=True).agg(
@@ -50,7 +50,7 @@ def changed_on_repetition(sample: Sample, originals: pl.DataFrame) -> tuple[pl.D
 def seen_removed(sample: Sample, originals: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
     """Return how often a phantom without the lesion gets a right "no", if its twin with the lesion gets a right "yes".
 
-    The result is a table with the models and protocols, and their shares. Only ``synth --twins`` makes twins.
+    The result is as in :func:`followed`. Only ``synth --twins`` makes twins.
     """
     rows = originals.filter(kind="detection")
     key = pl.col("answer").list.first()

@@ -41,11 +41,10 @@ _PLACE = "a place is scored after the import, because it takes all test markers 
 
 @metric(name="corrected")
 def corrected() -> Metric:
-    """Return the accuracy corrected for chance; for yes/no kinds, the mean over findings of sensitivity + specificity -
-    1.
+    """Return a metric: the accuracy corrected for chance.
 
-    Items with only one possible answer do not count. In yes/no kinds, findings whose keys are all yes or all no do not
-    count either.
+    For yes/no kinds, this is Youden's J (sensitivity + specificity - 1), averaged over findings. Two sorts of items do
+    not count: items with only one possible answer, and yes/no items of a finding with only the key yes or only no.
     """
 
     def compute(scores: list[SampleScore]) -> float:

@@ -55,9 +55,11 @@ metric_list:
 def export_task(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Callable[[], None] = lambda: None) -> int:
     """Write the task into the new folder ``out``, and return the number of items.
 
-    Items that ask for a place are left out, because scoring a place needs all test markers of a run. ``key`` says
-    whether the items contain the key (``inside``) or not (``none``). It cannot be in a file beside them, because
-    lmms-eval grades during its run and reads no other file.
+    Items that ask for a place are left out, because scoring a place needs all test markers of a run.
+
+    - ``key``: ``inside`` to write the key into the items' file, ``none`` to write no key. ``beside`` raises
+      ``InputError``, because lmms-eval cannot read the key from a second file.
+    - ``advance``: a function that is called after each item.
     """
     if key == "beside":
         raise InputError(

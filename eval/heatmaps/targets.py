@@ -86,9 +86,9 @@ class Truth:
 
 
 def of_benchmark(folder: Path) -> Truth:
-    """Return the targets of a benchmark; masks have the size of the working image.
+    """Return the masks against which maps are graded, from a benchmark's key.
 
-    Raise ``InputError`` if the benchmark's key is withheld.
+    The masks have the size of the working image. Raise ``InputError`` if the benchmark's key is withheld.
     """
     benchmark = benchmarks.load(folder)
     answers, cases = benchmark.key("grading maps")
@@ -125,9 +125,10 @@ def _benchmark_label(benchmark: Benchmark) -> str:
 
 
 def of_masks(path: Path, image_root: Path | None = None) -> Truth:
-    """Return the targets of a manifest (``cases.jsonl`` or its folder) or of CheXlocalize's outlines (``.json``).
+    """Return the masks against which maps are graded, from a manifest or from CheXlocalize's outlines.
 
-    Masks have the size of the radiograph.
+    The masks have the size of the original radiograph. ``path`` is a manifest (``cases.jsonl`` or its folder) or a file
+    of outlines (``.json``).
     """
     if path.suffix.lower() == ".json":
         return Truth(path.name, False, _some(_of_outlines(path), path))

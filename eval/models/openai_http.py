@@ -64,7 +64,10 @@ def suits(model: Model) -> bool:
 
 
 def reference(picture: str) -> str:
-    """Return the placeholder of a picture's data URL; ``picture`` is a path without quotes or backslashes."""
+    """Return the placeholder that stands in a message for the data URL of a picture; :func:`encode` replaces it.
+
+    ``picture`` is a path without quotes or backslashes.
+    """
     return f"{PNG}@{picture}"
 
 

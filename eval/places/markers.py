@@ -1,7 +1,7 @@
 """Test markers at known places; they show whether a model uses the coordinate system (frame) declared for it.
 
-A test marker is a white L on a plain picture. The model is asked for the places of :data:`COUNT` markers. The frame is
-proved if at least :data:`ENOUGH` markers are found in the declared frame, and fewer in every other frame.
+A test marker is a white L on a plain picture. The model is asked for the places of :data:`COUNT` markers. The declared
+frame is proved if it is the only frame in which at least :data:`ENOUGH` markers are found.
 """
 
 from __future__ import annotations

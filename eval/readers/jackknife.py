@@ -24,8 +24,8 @@ _NOTHING = 1e-9
 def cells_of(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows that count in scores, with two new columns.
 
-    - ``_score``: the name of the score, such as a level.
-    - ``_part``: the kind of question or the finding within the score.
+    - ``_score``: the name of the score that the row counts in: a level, or the grid.
+    - ``_part``: the kind of question; in rows of the grid, the finding. A score is the mean over its parts.
     """
     level = rows.filter(pl.col("level").is_not_null() & pl.col("scored") & (pl.col("finding") != NOT_COMPARED))
     level = level.with_columns(

@@ -23,8 +23,9 @@ class Budget:
 
 
 def tokens(turn: Turn) -> int | None:
-    """Return the input and output tokens of a turn together, failed attempts included; None if the server did not
-    report those of the reply.
+    """Return the number of input and output tokens of a turn, including its failed attempts.
+
+    Return None if the server did not report the tokens of the reply.
     """
     failed = turn.failed_usage["input_tokens"] + turn.failed_usage["output_tokens"] if turn.failed_usage else 0
     if _without_reply(turn):
@@ -40,12 +41,12 @@ def cost(turn: Turn) -> float | None:
 
 
 def uncounted(turn: Turn) -> int:
-    """Return the number of a turn's failed attempts that the provider may bill and that cost and tokens leave out."""
+    """Return how many failed attempts of a turn are missing from its cost and tokens, although they may be billed."""
     return turn.failed_usage["uncounted_attempts"] if turn.failed_usage else 0
 
 
 def remark(attempts: int) -> str | None:
-    """Return a sentence about attempts that cost and tokens leave out; None if there are none."""
+    """Return a sentence that says how many attempts are missing from the cost and tokens; None for 0 attempts."""
     if not attempts:
         return None
     return (

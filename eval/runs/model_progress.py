@@ -61,7 +61,7 @@ class ModelProgress:
 
     - ``states``: the last state of each turn, keyed by item id, repeat and rotation.
     - ``cost_usd``, ``tokens``: sums over all turns in the log; None if the value of any reply is unknown.
-    - ``uncounted``: the number of attempts that the provider may bill but whose cost and tokens are not in the sums.
+    - ``uncounted``: the number of attempts that are missing from these sums, although they may be billed.
     - ``asked``: the number of turns asked by this command.
     - ``error``: the text of the last error, overflow or refusal.
     - ``stopped``: the reason why no more questions are asked; None if there is none.

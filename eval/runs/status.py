@@ -31,7 +31,7 @@ class Status:
 
     - ``total``: number of turns of the run; None if the benchmark is missing.
     - ``cost_usd``, ``tokens``: None if one reply's value is unknown.
-    - ``uncounted_attempts``: number of attempts that the provider may bill and that cost and tokens leave out.
+    - ``uncounted_attempts``: number of attempts that are missing from cost and tokens, although they may be billed.
     - ``done``: number of turns in a final state.
     - ``states``: number of turns, keyed by the state of the newest attempt.
     - ``set_aside``: number of lines of the logs that are not turns.

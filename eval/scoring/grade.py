@@ -187,7 +187,8 @@ def grade_runs(
 ) -> Graded:
     """Return the grades of runs of a loaded benchmark.
 
-    - ``on``: a run that limits all grades to the items that it asked. Reader studies in ``runs`` do so, too.
+    - ``on``: the folder of a run. Only items that this run asked are graded, in all runs. If ``runs`` contains reader
+      studies, only items that each of these studies asked are graded, in the same way.
     - ``reread``: as in :func:`grade_folders`.
     """
     domains = _domains(runs, models_file)

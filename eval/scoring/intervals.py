@@ -78,7 +78,7 @@ class Makeup:
     - ``best``: the largest possible score; NaN if it is not known.
     - ``scale``: the largest possible score minus the smallest.
     - ``variance``: the variance of the score over clusters.
-    - ``least``: the smallest variance that is used; NaN for a score without Wilson's interval.
+    - ``least``: the lower limit of ``variance`` in Wilson's interval; NaN for a score that has no such interval.
     - ``rarer``: the number of right or of wrong answers, whichever is smaller.
     - ``alike``, ``alike_squares``: terms for the degrees of freedom of the t quantile.
     """
@@ -149,11 +149,11 @@ class Estimates:
 
     - ``value (M,)``: the scores; NaN for a score that cannot be computed.
     - ``below, above (M,)``: the distances from the score to the lower and to the upper end of its interval.
-    - ``influence (M, P)``: the clusters' contributions to the score's error; their squares sum to its variance.
-    - ``members (M, P)``: above 0 for each cluster in the score; in a share, the change of the score if all answers of
-      the cluster turn from wrong to right.
+    - ``influence (M, P)``: the clusters' contributions to the score's error. Their squares sum to the score's variance.
+    - ``members (M, P)``: above 0 if the cluster has answers in the score, otherwise 0. For a share of right answers,
+      the value is how much the share rises if all answers of the cluster turn from wrong to right.
     - ``answers (M, P)``: the number of a cluster's answers; empty for scores without answers, such as overlaps.
-    - ``min_clusters (M,)``: the number of clusters in the score; in a combination of scores, the smallest of these
+    - ``min_clusters (M,)``: the number of clusters in the score; for a combination of scores, the smallest of their
       numbers.
     - ``makeup``: the numbers from which the intervals are computed.
     """
@@ -163,7 +163,7 @@ class Estimates:
     above: Floats
     # The products of two rows sum to the covariance of the two scores.
     influence: sparse.csr_matrix
-    # 0 for a cluster without answers. A difference of two scores has the larger one of their changes.
+    # In a difference of two scores, the larger one of their entries.
     members: sparse.csr_matrix
     answers: sparse.csr_matrix
     min_clusters: Ints

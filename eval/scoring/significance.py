@@ -34,8 +34,10 @@ def sign_flips(parts: Floats, weights: sparse.csr_matrix, draws: int = DRAWS, se
     - ``weights (C, M)``: the tested differences. For example, a row with 1, -1 and 0 tests the first score against the
       second. Each row sums to 0.
 
-    p is exact if at most :data:`EXACT` clusters contribute to a difference. Otherwise the signs are drawn ``draws``
-    times, and p is at most Hoeffding's bound (1963).
+    - ``draws``: the number of random draws of the signs.
+
+    p is exact if at most :data:`EXACT` clusters contribute to a difference. If more clusters contribute, p is estimated
+    from the draws; if Hoeffding's bound (1963) is smaller than the estimate, p is the bound.
     """
     # If two models are equal, a cluster's difference is as likely to be positive as negative. p is the share of sign
     # choices with a sum at least as far from zero as the observed one. One product of the signs and the clusters'

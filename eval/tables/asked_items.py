@@ -182,7 +182,7 @@ _DECIDED: dict[str, Any] = {
 
 
 def decided(graded: Graded) -> pl.DataFrame:
-    """Return the result of each ended run with a stopping rule, one row for each run.
+    """Return a row for each run that had a stopping rule and has ended: the result of the rule.
 
     A stopping rule compares two models; the row has the difference between their scores, with an interval.
     """
@@ -197,14 +197,14 @@ def decided(graded: Graded) -> pl.DataFrame:
 
 
 def is_stopped(graded: Graded) -> pl.Expr:
-    """Return an expression that is true for rows of models with a run that a stopping rule ended."""
+    """Return an expression that is True in rows of a model and protocol whose run was ended by a stopping rule."""
     stopped = [(model, protocol_name(run)) for run in graded.runs if run.stopped_on is not None for model in run.models]
     each = [(pl.col("model") == model) & (pl.col("protocol") == protocol) for model, protocol in stopped]
     return pl.any_horizontal(pl.lit(False), *each)
 
 
 def endings(graded: Graded) -> list[str]:
-    """Return a sentence for each ended run with a stopping rule: the number of patients and the result."""
+    """Return a sentence for each run that had a stopping rule and has ended: its number of patients and its result."""
     told = []
     for row in decided(graded).to_dicts():
         low, high = (f"{100 * row[name]:.1f}" for name in ("difference_low", "difference_high"))

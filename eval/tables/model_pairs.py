@@ -114,11 +114,11 @@ _SCORED = ["model", "protocol", "item_id", "score", "part", "stratum", "cluster"
 
 
 def score_rows(study: ScoredSample) -> pl.DataFrame:
-    """Return the graded answers, with the score in which each answer counts.
+    """Return a row for each graded answer that counts in a score, with the name of this score.
 
-    - ``score``: a level, or ``grid`` (the hit rate).
-    - ``part``: a part of the score: a kind of question for a level, a finding for ``grid``.
-    - ``stratum``: a part of the kind, as in :func:`chexqa.eval.scoring.sample.strata`; empty for ``grid``.
+    - ``score``: the level's name, or ``grid`` (the hit rate).
+    - ``part``: the kind of question; for ``grid``, the finding.
+    - ``stratum``: the stratum of the kind (:func:`chexqa.eval.scoring.sample.strata`); empty for ``grid``.
     """
     names = [*WHO, "item_id", "level", "kind", "finding", "scored", "cluster", YES, WEIGHT, RIGHT, CHANCE]
     level = strata(compared(study, names).filter(pl.col("scored")), WHO).with_columns(
@@ -129,7 +129,7 @@ def score_rows(study: ScoredSample) -> pl.DataFrame:
 
 
 def kind_rows(study: ScoredSample) -> pl.DataFrame:
-    """Return rows in the form of :func:`score_rows`, in which each kind's accuracy is a score."""
+    """Return rows as :func:`score_rows` does, but with one score for each kind of question: its accuracy."""
     rows = study.rows.with_columns(
         pl.lit(0.0).alias(CHANCE), score=pl.col("kind"), part=pl.col("kind"), stratum=pl.lit("")
     )

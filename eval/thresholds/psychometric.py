@@ -1,10 +1,10 @@
-"""Three psychometric functions: how probable a response is at each depth of an error. There is one for each task.
+"""Psychometric functions: the probability of a response at each depth of an error. Each of three tasks has one.
 
 - ``yes_no``: does the outline need a revision?
 - ``marks``: is this point marked?
 - ``choice``: which of four pictures is right?
 
-An error has the strength ``z = (depth / threshold) ** slope``, which is 1 at the threshold; without an error it is 0.
+An error has the strength ``z = (depth / threshold) ** slope``: 1 at the threshold. Without an error, ``z`` is 0.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ THRESHOLD, SLOPE, BIAS, LAPSE = range(4)
 class Task(NamedTuple):
     """N observations of one task, as arrays ``(N,)``.
 
+    - ``form``: the task.
     - ``log_depth``: the logarithm of the error's depth; NaN if there is no error.
-    - ``response``: 1 for yes, a mark or the right picture, otherwise 0; a mean of these for merged observations.
+    - ``response``: 1 for the answer yes (``yes_no``), for a marked point (``marks``) or for the choice of the right
+      picture (``choice``); 0 for any other response. Merged observations have their mean.
     - ``weight``: the weight of the observation.
     - ``cluster``: the index of the patient; -1 if there is none.
     """

@@ -191,8 +191,8 @@ class Judgement:
     """Regions and lungs of a case that count as affected under a recipe's rules.
 
     - ``involved``: the affected regions in the order of ``REGIONS``.
-    - ``filled_most``: the affected regions in which no component reaches the threshold share. Each is the region that
-      some component covers most. Empty with the rule ``union``.
+    - ``filled_most``: the affected regions in which no component reaches the threshold share. A component that reaches
+      this share in no region affects the region that it covers most. Empty with the rule ``union``.
     - ``lung_area``: the number of covered pixels of each given lung, keyed by side.
     - ``lung_share``: the covered share of each given lung, keyed by side.
     """
@@ -229,9 +229,9 @@ def judge(measures: Measures, rules: AttributeRules) -> Judgement:
 
 
 def _filled_most(touched: Mapping[str, float], least: float) -> set[str]:
-    """Return a set with the region that a component covers most.
+    """Return, as a set of one, the region that a component covers most.
 
-    It is empty if the component covers at least the share ``least`` of a region, or no region.
+    The set is empty if the component covers no region, or covers at least the share ``least`` of some region.
     """
     if not touched or max(touched.values()) >= least:
         return set()

@@ -33,7 +33,7 @@ _MOST_ODDS, _HALVINGS = 30.0, 50  # largest log odds, and number of steps of the
 
 
 class HypergeometricTrial(NamedTuple):
-    """One contest: a predictor picks ``picked`` of ``size`` candidates.
+    """One trial: a predictor picks ``picked`` of ``size`` candidates.
 
     - ``right``: the number of right candidates.
     - ``hits``: the number of right candidates that were picked.

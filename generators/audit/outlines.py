@@ -45,7 +45,10 @@ def outline_pixels(image: Image) -> Mask:
 
 
 def enclosed(line: Mask) -> Mask:
-    """Return the outlined mask: the line and the area in it, without outlined holes."""
+    """Return the mask that an outline shows: the line and the area inside it.
+
+    An outline within this area is the border of a hole, and the area inside such an outline is left out.
+    """
     contours, tree = cv2.findContours(line.astype(np.uint8), cv2.RETR_TREE, cv2.CHAIN_APPROX_NONE)
     depths = [_depth(tree[0], index) for index in range(len(contours))]
     filled = np.zeros(line.shape, np.uint8)

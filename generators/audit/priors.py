@@ -62,7 +62,7 @@ _Case = dict[str, tuple[Item, Answer]]
 
 
 def forced(bench: Benchmark, features: Features) -> list[Result]:
-    """Return how often the rules for making items imply the right answer, for someone who does not see the picture."""
+    """Return, for each rule of making items, how often the right answer follows from the rule without the picture."""
     # The rules are those of CheXpercept (arXiv 2606.21020), which chexqa follows.
     answers, _ = bench.key("the audit")
     by_case: dict[str, _Case] = defaultdict(dict)

@@ -82,7 +82,7 @@ def draw_plan(
 
     - ``field``: the pixels that an outline may cover.
     - ``edits``, ``points``: the settings of these names in a perception recipe.
-    - ``depth``: the depth of every edit as a fraction of the longer side; None for the recipe's range.
+    - ``depth``: the depth of every edit, as a fraction of the picture's longer side; None for the recipe's range.
     """
     side = max(optimal.shape)
     limits = Limits.of(edits, side) if depth is None else Limits.at(edits, side, depth)

@@ -111,8 +111,8 @@ class Alteration:
     def surroundings(self, place: Mask | None = None) -> Surroundings:
         """Return the masks that all fills of the case share.
 
-        ``place`` is the lung without a finding that the irrelevant picture fills, or None. The masks are made at the
-        first call, and later calls ignore ``place``.
+        ``place`` is the clean place that is filled in the irrelevant picture; None if there is no such picture. The
+        masks are made at the first call, and later calls ignore ``place``.
         """
         # All fills of a case copy from the same tissue: neither in a finding nor in ``place``.
         if self._near is None:

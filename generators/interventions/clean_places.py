@@ -1,6 +1,7 @@
-"""Search for a clean place: lung away from every finding, with the shape and size of a lesion's patch.
+"""Search for a clean place: an area of lung that is away from every finding and has the shape and size of a patch.
 
-One altered picture has the lesion filled, another one the clean place.
+The patch covers a lesion. In one altered picture (target) the patch is filled in. In another altered picture
+(irrelevant) the clean place is filled in instead.
 """
 
 from __future__ import annotations

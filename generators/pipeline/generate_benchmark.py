@@ -119,7 +119,8 @@ class CaseSummary:
     - ``grid``: True if the case has a grid item.
     - ``places``: the kinds of question on places that the case can get.
     - ``larger``: the correct option of the comparison item, or None.
-    - ``depth``: the depth of the case's edit as a fraction of the longer side; None if the recipe names no depths.
+    - ``depth``: the depth of the case's shallowest true edit, as a fraction of the picture's longer side; None if no
+      edits are planned or the recipe gives no depths.
     - ``size``: the lesion's share of the picture.
     """
 
@@ -155,7 +156,7 @@ class CaseSummary:
 
 
 def _depth(survey: Survey) -> float | None:
-    """Return the depth of the shallowest true edit, as a fraction of the longer side; None if no edits are planned."""
+    """Return the depth of a case's shallowest true edit, as in :class:`CaseSummary`; None if no edits are planned."""
     plan = None if survey.perception is None else survey.perception.plan
     if plan is None or survey.size is None:
         return None

@@ -130,8 +130,8 @@ SHARES = [[x / (TALL if place % 2 else WIDE) for place, x in enumerate(SQUARE[0]
     ("shape", "words"),
     [
         ({"segmentation": along_rows(FLUID)}, "annotation 0: its run lengths lie in the box"),
-        ({"segmentation": SHARES}, "annotation 0: its outline lies within one pixel"),
-        ({"segmentation": [], "bbox": [0.1, 0.2, 0.3, 0.4]}, "annotation 0: its box lies within one pixel"),
+        ({"segmentation": SHARES}, "annotation 0: its outline has no coordinate above 1"),
+        ({"segmentation": [], "bbox": [0.1, 0.2, 0.3, 0.4]}, "annotation 0: its box has no coordinate above 1"),
     ],
 )
 def test_a_shape_that_cannot_be_right_is_refused(

@@ -195,8 +195,10 @@ def apply(
     source: Path, stores: tuple[Path, ...], out: Path, new_version: str | None, benchmark: Path | None,
     mask_dir: Path | None, image_root: Path | None, readers_to_remove: int,
 ) -> None:  # fmt: skip
-    """Write the next version of BENCH from verdicts on its items, or a copy of the manifest CASES with the verdicts on
-    its masks.
+    """Apply reviewers' verdicts to a benchmark or to a manifest.
+
+    Verdicts on items: write the next version of the benchmark BENCH. Verdicts on masks: write a copy of the manifest
+    CASES with these verdicts.
     """
     from chexqa.contract import benchmark as benchmarks
     from chexqa.review.collect.import_sheets import without_reason

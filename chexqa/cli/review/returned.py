@@ -267,7 +267,7 @@ def _print_status(sheets: Sequence[SheetStatus], waits: Mapping[str, str]) -> No
 def plain_table(title: str, left: Iterable[str], right: Iterable[str]) -> Table:
     """Return an empty table without lines between its columns, so that wide tables fit a terminal.
 
-    ``left`` has the names of the columns aligned on the left, ``right`` the names of the columns of numbers after them.
+    ``left`` names the first columns, aligned on the left; ``right`` names the columns of numbers that follow.
     """
     from rich import box
     from rich.table import Table

@@ -1,8 +1,8 @@
 """Choice of one copy of each returned row, and of the rows that reviewers must correct.
 
-A row may be returned several times. Rows that could not be read go back to reviewers in a sheet of problems, and a row
-in this sheet replaces the row of the exported sheet. If there are several sheets of problems, the newest counts. Other
-copies of a row must not contradict each other.
+A row may be returned several times. Rows that could not be read go back to reviewers in a correction sheet, which
+states each row's problem. A corrected row replaces the row of the exported sheet and of earlier correction sheets.
+Copies that remain must not contradict each other.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class _Read(NamedTuple):
         return columns.problem_number(self.row.titles)
 
     @property
-    def as_sent(self) -> bool:
-        """True if a row of a sheet of rows to correct still has the problem that the sheet states."""
+    def is_uncorrected(self) -> bool:
+        """True if the row is in a correction sheet and still has the problem that this sheet states."""
         stated = columns.plain(self.row.cells.get(columns.problem_title(self.number), ""))
         return self.meaning is None and columns.plain(self.text) in stated
 
@@ -71,15 +71,15 @@ class _Read(NamedTuple):
 def understand(reading: Reading, returned: Returned) -> Understood:
     """Read all returned rows; return each filled row once, all problems, and the rows that reviewers must correct.
 
-    Of several copies of a row, those in the newest sheet of rows to correct count; a copy there that was not corrected
-    counts only if there is no other. A row with a problem goes back to its reviewer only if its sheet and id could be
-    read.
+    If a row was returned several times, only its copies in the newest correction sheet are used. A copy in a correction
+    sheet that still has the stated problem is used only if the row has no other copy. A row with a problem goes back to
+    its reviewer only if its sheet and id could be read.
     """
     read = [_Read(spoilt.row, reading.owner(spoilt.row), None, spoilt.text) for spoilt in returned.spoilt]
     read += [one for row in returned.rows if (one := _read(reading, row)) is not None]
     newest: dict[RowKey | None, int] = {}
     for one in sorted(read, key=lambda one: one.number):
-        if one.key not in newest or not one.as_sent:
+        if one.key not in newest or not one.is_uncorrected:
             newest[one.key] = one.number
     read = [one for one in read if one.key is None or one.number == newest[one.key]]
     good, disputed = _once([one for one in read if one.meaning is not None])

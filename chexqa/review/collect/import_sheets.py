@@ -186,7 +186,7 @@ def _emptied(
     """Return an empty verdict for each row that had entries before and is empty now, keyed by batch, sheet and row.
 
     Two kinds of file withdraw nothing: a file in which no row of the sheet is filled in, which is a fresh copy, and a
-    sheet of rows to correct, whose empty rows are not corrected yet.
+    correction sheet, whose empty rows are not corrected yet.
     """
     used = {(verdict.source["file"], verdict.sheet) for verdict in verdicts.values()}
     found = {}

@@ -71,8 +71,8 @@ _REFUSED = (
 class SheetCells(NamedTuple):
     """A tab's non-empty rows ``(row number from 1, cells as text)``; a csv file is one tab without a name.
 
-    ``remarks``: notes, merged cells, struck-out text, formulas without a result and marks of rows; the cells' text
-    does not show them.
+    ``remarks``: notes, merged cells, struck-out text, formulas without a result and row marks; the cells' text does not
+    show them.
     """
 
     name: str

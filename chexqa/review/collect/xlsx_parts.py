@@ -2,7 +2,7 @@
 
 Only the parts with cells are read. They are found by the relationships between parts, never by their names. The XML is
 never kept in memory as a tree. Formulas, drawings and validations are skipped. Of the formats, only dates,
-strike-through and marks are read; a mark is the number of the row that a cell belongs to.
+strike-through and row marks are read.
 """
 
 from __future__ import annotations
@@ -52,10 +52,13 @@ Value = str | int | float | bool | datetime.date | datetime.time | datetime.time
 
 
 class Remark(NamedTuple):
-    """Remark on a note, merged cells, struck-out text, a formula without its result or the mark of a row in a tab.
+    """Property of cells that their text does not show.
 
-    ``row`` and ``column`` count from 1. The text of a remark on a mark is the number of the row that the cell belongs
-    to (:func:`chexqa.review.columns.row_lines`).
+    - ``row``, ``column``, ``to_row``, ``to_column``: the first and the last cell, counted from 1.
+    - ``what``: a note, merged cells, struck-out text, a formula without its result, or a row mark. A row mark is a pair
+      of coloured lines that chexqa draws beside a cell to say which row the cell belongs to
+      (:func:`chexqa.review.columns.row_lines`).
+    - ``text``: the text of the note or of the struck-out cell, the range of the merged cells, or the number of the row.
     """
 
     row: int
@@ -291,7 +294,7 @@ def is_on(values: Mapping[str, str]) -> bool:
 
 
 def _read_styles(parts: Parts, name: str, book: Workbook) -> None:
-    """Read the number format of each style, the styles that strike text out, and those with the mark of a row."""
+    """Read the number format of each style, the styles that strike text out, and the styles with a row mark."""
     from openpyxl.styles.numbers import BUILTIN_FORMATS
 
     own: dict[str, str] = {}

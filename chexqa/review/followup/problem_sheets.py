@@ -1,6 +1,6 @@
-"""Sheets with the rows that an import could not read, for reviewers to correct.
+"""Correction sheets: sheets with the rows that an import could not read, for reviewers to correct.
 
-For each exported sheet with unreadable rows, one sheet of problems is written. The sheets of the first import with
+For each exported sheet with unreadable rows, one correction sheet is written. The sheets of the first import with
 problems are in ``problems/round-1``, those of the second in ``problems/round-2``, and so on. ``problems`` lies in the
 batch's folder, so that rounds of different reviews stay apart. The folder of a round is never overwritten, because a
 reviewer may be filling in its sheets.
@@ -33,7 +33,7 @@ FOLDER, FILE = "problems", "problems.xlsx"
 
 
 class CorrectionSheet(NamedTuple):
-    """A written sheet of rows to correct: its reviewer, its file and its number of rows."""
+    """A written correction sheet: its reviewer, its file and its number of rows."""
 
     reviewer: str
     path: Path
@@ -59,10 +59,10 @@ def write_problem_sheets(
     batch: Batch, loaded: Benchmark | None, bad: Iterable[BadRow], image_root: Path | None, given: Path | None,
     progress: Progress,
 ) -> list[CorrectionSheet]:  # fmt: skip
-    """Write sheets with the rows to correct into the folder ``problems`` beside the batch file, and return the sheets.
+    """Write correction sheets into the folder ``problems`` beside the batch file, and return them.
 
-    If the newest sheets there have the same rows and problems, nothing is written and those sheets are returned. A row
-    of an adjudication is left out if somebody changed the verdicts that it shows.
+    If the newest correction sheets have the same rows and problems, nothing is written, and those sheets are returned.
+    A row of an adjudication is left out if somebody changed the verdicts that it shows.
 
     - ``loaded``: the benchmark, or ``None`` for a manifest.
     - ``given``: the manifest's path; None for the path in the batch file.

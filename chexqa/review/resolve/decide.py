@@ -54,7 +54,7 @@ class Vote:
     rules: bool = False
 
     def to_record(self, name: str) -> Record:
-        """Return the JSON form for a benchmark's key, with ``name`` instead of the reviewer's name."""
+        """Return the vote as JSON, as a benchmark's key stores it, with ``name`` in place of the reviewer's name."""
         answer, blind = (None if value is None else list(value) for value in (self.answer, self.blind_answer))
         return {
             "reviewer": name, "verdict": self.verdict, "answer": answer, "reason": self.reason, "blind_answer": blind,

@@ -47,9 +47,10 @@ def place_survey(loaded: LoadedCase, recipe: PlacesRecipe) -> PlacesSurvey | Non
 
 
 def kinds_of_present(present: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str, set[str]]:
-    """Return the kinds of questions that at least one case with the finding gets, keyed by finding.
+    """Return, for each finding, the kinds of questions that at least one case with this finding gets.
 
-    ``present`` has the finding and the kinds of each drawn case with a finding.
+    ``present`` has a pair for each drawn case in which a finding is present: the finding, and the kinds of questions
+    that the case gets.
     """
     found: dict[str, set[str]] = {}
     for finding, kinds in present:
@@ -58,10 +59,10 @@ def kinds_of_present(present: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str
 
 
 def with_place_kinds(survey: Survey, of_present: Mapping[str, set[str]]) -> Survey:
-    """Return the survey, limited to the kinds of place question that cases with the finding are asked too.
+    """Remove the questions on places that no case with the finding gets; return the new survey.
 
-    The heart's width always stays, and the survey of a case with the finding is returned unchanged. ``of_present`` has
-    the kinds that cases with a finding are asked, keyed by finding.
+    Only the survey of a case without the finding changes. The kind ``heart_width`` is never removed. ``of_present`` is
+    the result of :func:`kinds_of_present`.
     """
     if survey.places is None or survey.present:
         return survey
