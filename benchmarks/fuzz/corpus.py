@@ -299,7 +299,7 @@ def yaml_files(folder: Path) -> None:
 def runs(folder: Path, run: Run, server: str) -> None:
     """Make three runs, a report, a leaderboard, a plan and a file of predictions.
 
-    The runs are a run of baselines, a run of a model on the server, and a dry run.
+    One run asks baselines, one run asks a model at the address ``server``, and one run is a dry run.
     """
     run("eval", "small", "--models", "baseline/oracle,baseline/chance", "--protocol", "independent", "-o", "run-small")
     run("eval", "small", "--model-id", "m", "--api-base", server, "--rotate", 2, "--limit", 3, "-o", "run-served")

@@ -3,7 +3,7 @@
     python benchmarks/review/whole_round.py [CASES]
 
 A benchmark is made of phantoms (44 by default). The readers fill in their sheets, first blind, then with proposals. An
-unreadable verdict is corrected in a sheet of problems. The figures of the review are compared with a second, plain
+unreadable verdict is corrected in a correction sheet. The figures of the review are compared with a second, plain
 computation. A rejected mask is redrawn and signed, the benchmark generated again, and the verdicts are carried over.
 The script prints the seconds of each step and stops at the first error.
 """
@@ -93,7 +93,7 @@ def main(count: int) -> None:
 
 
 def correct(sheets: Path, home: Path) -> None:
-    """Write an unreadable verdict into a row of anna's sheet, import it, and correct it in the sheet of problems."""
+    """Write an unreadable verdict into a row of anna's sheet, import it, and correct it in the correction sheet."""
     folder = home / "spoilt"
     shutil.copytree(sheets / "anna-2", folder)
     row = next(sheet for sheet in json.loads((sheets / columns.BATCH_FILE).read_text())["sheets"]

@@ -35,7 +35,7 @@ class DeclaredEvidence(Evidence):
     """Evidence of a plugin's kind: numbers, words and truth values, each a field made by :func:`measured`.
 
     - ``words``: the evidence as a sentence, with the names of fields in braces.
-    - ``near``: the interval of values near the threshold, for each field that has one.
+    - ``near``: for each field that has a threshold, the intervals of values that count as near it.
     """
 
     words: ClassVar[str]
@@ -58,7 +58,7 @@ class DeclaredEvidence(Evidence):
         return None
 
     def is_near(self, margin: float | None = None) -> bool:
-        """Return True if the value of any field lies in the interval that the attribute ``near`` gives for that field.
+        """Return True if the value of any field lies in an interval that the attribute ``near`` gives for that field.
 
         ``margin`` is ignored.
         """

@@ -173,11 +173,11 @@ class Item:
 class Answer:
     """Key of one item.
 
-    - ``answer``: the sorted numbers of the right options; for a grid, of every cell that is a hit (there may be none).
+    - ``answer``: the sorted numbers of the right options; for a grid, the numbers of all cells that are hits, if any.
     - ``chance``: the probability that a guess is right if the guesser knows how items are made.
-    - ``chance_uniform``: on coloured points, one divided by the number of possible answers; otherwise None.
-    - ``chance_joint``: the probability that guesses are right on both items of the case about coloured points; None for
-      other kinds.
+    - ``chance_uniform``: for a question on coloured points, 1 / the number of possible answers; otherwise None.
+    - ``chance_joint``: for a question on coloured points, the probability that guesses are right on both such questions
+      of the case; otherwise None.
     - ``scored``: False if only one answer is possible.
     - ``prior``: the accuracy of always giving the most frequent answer of the kind and finding.
     - ``evidence``: every measured number that decides the answer.

@@ -38,8 +38,9 @@ def answers_with_confidence(study: ScoredSample) -> pl.DataFrame:
       most frequent answer.
     - ``cluster``: the index of the patient.
     - ``confidence``: from 0 to 1; null if the source gives no confidence for this answer.
-    - ``statement``: ``stated``, ``missing`` or another state of ``chexqa.eval.prompts.parser_confidence``.
-    - ``_weight``: 1 / the number of rows of this model, protocol, item and source.
+    - ``statement``: ``stated`` if there is a confidence; otherwise ``missing``, or the reason why the reply's statement
+      cannot be read (a state of ``chexqa.eval.prompts.parser_confidence``).
+    - ``_weight``: 1 divided by the number of rows with the same model, protocol, item and source.
     """
     rows = with_clusters(study.graded.grades.select(_READ))[0].drop("patient_id", "study_id", "picture")
     rows = rows.join(study.rows.select(*WHO, "item_id").unique(), on=[*WHO, "item_id"], how="semi")

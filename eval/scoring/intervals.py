@@ -76,8 +76,8 @@ class Makeup:
     """Numbers ``(M,)`` from which the intervals of M scores are computed.
 
     - ``best``: the largest possible score; NaN if it is not known.
-    - ``scale``: the largest possible score minus the smallest.
-    - ``variance``: the variance of the score over clusters.
+    - ``scale``: the largest possible score minus the smallest possible score.
+    - ``variance``: the variance of the score, with clusters as units.
     - ``least``: the lower limit of ``variance`` in Wilson's interval; NaN for a score that has no such interval.
     - ``rarer``: the number of right or of wrong answers, whichever is smaller.
     - ``alike``, ``alike_squares``: terms for the degrees of freedom of the t quantile.

@@ -118,7 +118,7 @@ def score_rows(study: ScoredSample) -> pl.DataFrame:
 
     - ``score``: the level's name, or ``grid`` (the hit rate).
     - ``part``: the kind of question; for ``grid``, the finding.
-    - ``stratum``: the stratum of the kind (:func:`chexqa.eval.scoring.sample.strata`); empty for ``grid``.
+    - ``stratum``: in yes/no kinds the finding and the key, otherwise empty (``chexqa.eval.scoring.sample.strata``).
     """
     names = [*WHO, "item_id", "level", "kind", "finding", "scored", "cluster", YES, WEIGHT, RIGHT, CHANCE]
     level = strata(compared(study, names).filter(pl.col("scored")), WHO).with_columns(

@@ -34,7 +34,7 @@ class Task(NamedTuple):
     - ``form``: the task.
     - ``log_depth``: the logarithm of the error's depth; NaN if there is no error.
     - ``response``: 1 for the answer yes (``yes_no``), for a marked point (``marks``) or for the choice of the right
-      picture (``choice``); 0 for any other response. Merged observations have their mean.
+      picture (``choice``); 0 for any other response. A merged observation has a mean of responses.
     - ``weight``: the weight of the observation.
     - ``cluster``: the index of the patient; -1 if there is none.
     """

@@ -105,7 +105,7 @@ def _newest(place: Path) -> int:
 
 
 def _said(folder: Path) -> dict[tuple[str, str], str]:
-    """Return the problem of each row in a folder of earlier sheets of problems, keyed by sheet and row id."""
+    """Return the problem of each row in a folder of earlier correction sheets, keyed by sheet and row id."""
     found = {}
     for path, inside in sheet_files([folder]).items():
         for row in read_files({path: inside}).rows:
