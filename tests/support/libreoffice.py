@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import openpyxl
@@ -71,12 +71,12 @@ def fill_in_libreoffice(sheets: Iterable[tuple[Path, Said]], folder: Path) -> No
         saved = folder / f"{number}.xlsx"
         jobs += [f"OPEN\t{path.resolve().as_uri()}", *_typed(path, words), f"SAVE\t{saved.resolve().as_uri()}"]
         moved.append((saved, path))
-    _work(jobs, folder)
+    _work(jobs, folder, [saved for saved, _ in moved])
     for saved, path in moved:
         saved.replace(path)
 
 
-def sort_in_libreoffice(path: Path, said: Said, titles: tuple[str, str], saved: Iterable[Path], folder: Path) -> None:
+def sort_in_libreoffice(path: Path, said: Said, titles: tuple[str, str], saved: Sequence[Path], folder: Path) -> None:
     """Let LibreOffice fill in a sheet as :func:`fill_in_libreoffice` does, and sort, by its button, the cells of the
     columns from one title to another in every work tab; save it as each of the files ``saved``.
     """
@@ -87,10 +87,10 @@ def sort_in_libreoffice(path: Path, said: Said, titles: tuple[str, str], saved: 
             first, last = (titles_of(tab)[title] - 1 for title in titles)
             jobs.append(f"SORT\t{tab.title}\t{first}\t1\t{last}\t{tab.max_row - 1}")
         jobs.append(f"SAVE\t{out.resolve().as_uri()}")
-    _work(jobs, folder)
+    _work(jobs, folder, saved)
 
 
-def _work(jobs: Iterable[str], folder: Path) -> None:
+def _work(jobs: Iterable[str], folder: Path, saved: Iterable[Path]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "jobs.txt").write_text("\n".join(jobs) + "\n", encoding="utf-8")
     home, pipe = (folder / "profile").resolve(), f"chexqa-{os.getpid()}"
@@ -103,7 +103,7 @@ def _work(jobs: Iterable[str], folder: Path) -> None:
             program.wait(60)
         except subprocess.TimeoutExpired:
             program.terminate()
-    assert done.returncode == 0, done.stderr
+    assert all(path.exists() for path in saved), done.stderr  # LibreOffice may end before it tells the program so
 
 
 def python_with_uno() -> str:
