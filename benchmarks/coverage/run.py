@@ -146,6 +146,36 @@ def composite(random: np.random.Generator, draws: int, patients: int, p: float, 
     return _mean([_mean(coarse, draws), level(1, 0.25), level(4, 0.25)], draws), p
 
 
+def composite_difference(random: np.random.Generator, draws: int, patients: int, p: float, rho: float
+                         ) -> tuple[Estimates, float]:  # fmt: skip
+    """Simulate two models; return the differences of their means over three levels, and the true difference.
+
+    A third of the patients has one answer, a third has six and a third has nine, as on the paths of the recipe
+    chexpercept. The second model has the first one's answers to four items of five, and to the others those of a model
+    whose skill is lower by 0.2.
+    """
+    path, finding = np.arange(patients) % 3, np.arange(patients) // 3 % FINDINGS
+    both: list[list[Estimates]] = [[], []]
+    for asked, keyed_yes, kinds, chance in ((path >= 0, path > 0, 1, 0.5), (path > 0, path == 2, 1, 0.5),
+                                            (path == 2, None, 3, 0.3), (path > 0, None, 4, 0.25)):  # fmt: skip
+        strata = [asked] if keyed_yes is None else [
+            asked & (finding == number) & (keyed_yes == yes) for number in range(FINDINGS) for yes in (True, False)
+        ]  # fmt: skip
+        for _ in range(kinds):
+            first, other = (
+                (random.random((draws, patients)) < skills(random, skill, rho, (draws, patients)))
+                | (random.random((draws, patients)) < chance)
+                for skill in (p, p - 0.2)
+            )
+            second = np.where(random.random(first.shape) < 0.2, other, first)
+            for model, right in zip(both, (first, second), strict=True):
+                parts = [corrected(*(sums(np.broadcast_to(values * kept, right.shape).astype(float))
+                                     for values in (right, chance, 1))) for kept in strata]  # fmt: skip
+                model.append(_mean(parts, draws))
+    means = [_mean([kinds[0], _mean(kinds[1:5], draws), _mean(kinds[5:], draws)], draws) for kinds in both]
+    return means[0].join(means[1]).combine(contrasts(2 * draws, [(one, draws + one) for one in range(draws)])), 0.04
+
+
 def _nested(first: list[Floats], second: list[Floats], asked: int, chance: float = 0.0) -> Estimates:
     """Return the differences between two models' means over findings; each patient has one finding.
 
@@ -304,6 +334,7 @@ SIMULATIONS: dict[str, Simulation] = {
     "mean of kinds": mean_of_kinds,
     "mean of findings": mean_of_findings,
     "composite": composite,
+    "difference of composites": composite_difference,
 }
 
 
@@ -332,7 +363,7 @@ def table(name: str, draws: int) -> list[str]:
     """Return the lines of a Markdown table: the coverage of the 95 % interval of the score ``name``."""
     lines = ["| patients | correlation | " + " | ".join(f"p = {p}" for p in SHARES) + " |",
              "|---" * (len(SHARES) + 2) + "|"]  # fmt: skip
-    for patients in OF_COMPOSITES if name == "composite" else PATIENTS:
+    for patients in OF_COMPOSITES if "composite" in name else PATIENTS:
         for rho in CORRELATIONS:
             cells = [coverage(SIMULATIONS[name], draws, patients, p, rho) for p in SHARES]
             shown = " | ".join(f"{100 * held:.1f} ({100 * width:.0f})" for held, width in cells)

@@ -107,8 +107,7 @@ class Makeup:
 
     def freedom(self, members: sparse.csr_matrix) -> Floats:
         """Return each score's degrees of freedom ``(M,)`` by Satterthwaite, at most its number of clusters minus 1."""
-        freedom: Floats = np.fmin(np.diff(members.indptr) - 1, _ratio(self.alike**2, self.alike_squares))
-        return freedom
+        return np.asarray(np.fmin(np.diff(members.indptr) - 1, _ratio(self.alike**2, self.alike_squares)))
 
     def of_shares(self, value: Floats, members: sparse.csr_matrix) -> tuple[Floats, Floats]:
         """Return how far Wilson's interval of each score ``value`` reaches below and above it: two arrays ``(M,)``.
@@ -129,14 +128,19 @@ class Makeup:
 
         The arguments are fields of :class:`Estimates`.
         """
-        # As if two more patients had been seen (Bonett and Price 2012). If a row of ``answers`` is empty, as for
-        # overlaps, none is added. No interval reaches beyond the largest or the smallest possible score.
+        # As if two more patients had been seen (Bonett and Price 2012), with differences as large as those seen in
+        # answers or in largest possible changes: the smaller estimate, as few patients have many answers that weigh
+        # much. If a row of ``answers`` is empty, as for overlaps, none is added. No end lies beyond what is possible.
         weight = _divided(members, answers)
-        in_answers = _divided(influence, weight)
-        heavy, square = _mean_square(_heaviest(weight)), _row_sums(in_answers, 2)
-        differ = np.nan_to_num(_ratio(square**2, _row_sums(in_answers, 4)))
-        largest = np.fmin(_mean_square(answers) * heavy, _mean_square(_heaviest(members)))
-        added = ADDED * np.nan_to_num((square * heavy + largest * PRIOR_CLUSTERS) / (differ + PRIOR_CLUSTERS))
+        heavy, most = (_mean_square(_heaviest(table)) for table in (weight, members))
+        largest = np.fmin(_mean_square(answers) * heavy, most) * PRIOR_CLUSTERS
+
+        def size(seen: sparse.csr_matrix, unit: Floats) -> Floats:
+            square = _row_sums(seen, 2)
+            differ = np.nan_to_num(_ratio(square**2, _row_sums(seen, 4)))
+            return np.nan_to_num((square * unit + largest) / (differ + PRIOR_CLUSTERS))
+
+        added = ADDED * np.fmin(size(_divided(influence, weight), heavy), size(_divided(influence, members), most))
         clusters = np.diff(members.indptr)
         fewer = np.where(np.diff(answers.indptr) > 0, clusters / (clusters + ADDED), 1)
         half = _quantile(self.freedom(members)) * np.sqrt(self.variance + added) * fewer
@@ -222,8 +226,7 @@ class Estimates:
         return np.where(none, np.nan, self.value - self.below), np.where(none, np.nan, self.value + self.above)
 
     def standard_errors(self) -> Floats:
-        """Return the standard errors ``(M,)`` of differences: half the interval's width, divided by the t quantile."""
-        # The larger half, because an end beyond what is possible is cut off.
+        """Return the standard errors ``(M,)`` of differences: the interval's larger half, divided by the t quantile."""
         return np.asarray(np.maximum(self.below, self.above) / _quantile(self.makeup.freedom(self.members)))
 
     def p_alike(self, margin: float) -> Floats:
@@ -300,10 +303,10 @@ def jackknifed(value: Floats, apart: sparse.csr_matrix, sides: tuple[Estimates, 
 
     ``apart (M, P)`` has each difference minus the difference without one cluster. ``sides`` has the two shares.
     """
-    members, answers = (sparse.csr_matrix(one.maximum(other)) for one, other in
-                        ((sides[0].members, sides[1].members), (sides[0].answers, sides[1].answers)))  # fmt: skip
-    clusters = np.maximum(np.diff(members.indptr), 1)
-    return _without_bounds(value, _scaled(np.sqrt((clusters - 1) / clusters), apart), members, answers)
+    members = sparse.csr_matrix(sides[0].members.maximum(sides[1].members))
+    answers = sparse.csr_matrix(sides[0].answers.maximum(sides[1].answers))
+    shrink = np.sqrt(1 - 1 / np.maximum(np.diff(members.indptr), 1))
+    return _without_bounds(value, _scaled(shrink, apart), members, answers)
 
 
 def _without_bounds(
@@ -318,16 +321,11 @@ def _without_bounds(
 
 
 def _linearized(part: Sums, whole: Sums, value: Floats) -> sparse.csr_matrix:
-    """Return each cluster's contribution ``(M, P)`` to the error of a ratio."""
-    known = np.where(np.isfinite(value), value, 0)
+    """Return each cluster's contribution ``(M, P)`` to the error of a ratio; their squares sum to its variance."""
+    known, clusters = np.where(np.isfinite(value), value, 0), np.diff(whole.by_cluster.indptr)
     scale = np.divide(1.0, whole.total, out=np.zeros_like(whole.total), where=np.abs(whole.total) > 1e-12)
-    influence = _scaled(scale, part.by_cluster - _scaled(known, whole.by_cluster))
-    return _spread(influence, np.diff(whole.by_cluster.indptr))
-
-
-def _spread(influence: sparse.csr_matrix, clusters: Ints) -> sparse.csr_matrix:
-    """Return contributions whose squares sum to the variance; the variance of a single cluster is zero."""
-    return _scaled(np.sqrt(np.where(clusters > 1, clusters / np.maximum(clusters - 1, 1), 0)), influence)
+    few = np.sqrt(np.where(clusters > 1, clusters / np.maximum(clusters - 1, 1), 0))
+    return _scaled(few * scale, part.by_cluster - _scaled(known, whole.by_cluster))
 
 
 def _larger_side(weights: sparse.csr_matrix, table: sparse.csr_matrix) -> sparse.csr_matrix:

@@ -9,15 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
+from grades import run, said
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse, stats
 from scipy.stats import kstest
 
-from chexqa.eval.scoring import associations, intervals, sample, significance
+from chexqa.contract import benchmark
+from chexqa.eval.scoring import associations, grade, intervals, sample, significance
 from chexqa.eval.scoring.intervals import Estimates, Groups, Sample
+from chexqa.eval.tables.levels_and_stages import OVERALL, levels
 
 ROWS = {"group": ["g"] * 4, "cluster": [0, 0, 1, 2], "right": [1, 0, 1, 1], "one": [1.0] * 4, "chance": [0.5] * 4}
 
@@ -349,6 +353,26 @@ def test_the_plain_code_of_the_documentation_gives_the_same_intervals() -> None:
     for place, other in enumerate(right[1:]):
         found = known["difference_interval"](right[0], other, patient)
         assert found == pytest.approx([ends[place] for ends in pairs])
+
+
+def test_the_plain_code_for_a_level_gives_the_ends_of_the_table(handmade: Any) -> None:
+    """Twenty-four cases on all paths, some with the patient of another; cardiomegaly is left out of levels."""
+    for number in range(24):
+        path = ("lesion_free", "revision_free", "revision_required")[number % 3]
+        detection, contour = ((2,) if path == name else (1,) for name in ("lesion_free", "revision_free"))
+        handmade.case(f"n{number}", ("edema", "effusion", "cardiomegaly")[number % 5 % 3], path,
+                      patient=f"p{number % 20}", detection=detection, contour_evaluation=contour)  # fmt: skip
+    bench, random = benchmark.load(handmade.write()), np.random.default_rng(5)
+    mistakes: dict[str, Any] = {item.item_id: () for item in bench.items if random.random() < 0.3}
+    graded = grade.grade_runs(bench, [run(said(bench, mistakes))])
+    rows = pd.DataFrame(graded.grades.drop("reply", "reasoning").to_dicts())
+    page = (Path(__file__).parents[2] / "docs" / "intervals.md").read_text(encoding="utf-8")
+    known: dict[str, Any] = {}
+    exec(next(code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "level_interval" in code), known)
+    table = levels(sample.scored_sample(graded)).select("level", "corrected", "corrected_low", "corrected_high")
+    for level, *ends in table.iter_rows():
+        found = known["level_interval"](rows if level == OVERALL else rows[rows.level == level])
+        assert found == pytest.approx(ends), level
 
 
 def test_the_difference_of_unbounded_means_has_the_interval_of_a_paired_t_test() -> None:

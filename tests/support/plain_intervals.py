@@ -115,12 +115,16 @@ class Number:
         who = [patient for patient, pair in enumerate(zip(up, down, strict=True)) if any(pair)]
         asked = {one: max(asked_up[one], asked_down[one]) for one in who}
         weights = {one: max(up[one], down[one]) / asked[one] for one in who}
-        squares = [(parts[one] / weights[one]) ** 2 for one in who]
-        differ = sum(squares) ** 2 / sum(square**2 for square in squares) if any(squares) else 0.0
+        changes = {one: weights[one] * asked[one] for one in who}
         heavy, most = (sum(largest**2 for largest in sorted(of.values(), reverse=True)[:10]) / min(len(who), 10)
-                       for of in (weights, {one: weights[one] * asked[one] for one in who}))  # fmt: skip
+                       for of in (weights, changes))  # fmt: skip
         every = min(heavy * sum(count**2 for count in asked.values()) / len(who), most)
-        added = 2 * (heavy * sum(squares) + every) / (differ + 1)
+        sizes = []
+        for units, unit in ((weights, heavy), (changes, most)):
+            squares = [(parts[one] / units[one]) ** 2 for one in who]
+            differ = sum(squares) ** 2 / sum(square**2 for square in squares) if any(squares) else 0.0
+            sizes.append((unit * sum(squares) + every) / (differ + 1))
+        added = 2 * min(sizes)
         shares = [(weight * own, share) for weight, one in self.sums for own, share in one.scales()]
         alike = [(own**2 * sum((count / share.whole) ** 2 for count in share.asked), share) for own, share in shares]
         freedom = min(len(who) - 1, sum(own for own, _ in alike) ** 2
