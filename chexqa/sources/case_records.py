@@ -315,6 +315,7 @@ def remark_unread(images: Path, masks: Path | None, outcome: Outcome) -> None:
         if (
             not path.name.startswith(".")
             and suffix not in PICTURES
+            and (masks is None or together or masks not in path.parents)
             and (suffix in _FOREIGN_PICTURES or (path.is_file() and dicom.is_dicom(path)))
         ):
             pictures.add(path.name)
@@ -322,7 +323,10 @@ def remark_unread(images: Path, masks: Path | None, outcome: Outcome) -> None:
         own = path.name.startswith(".") or (together and path.suffix.lower() in (*PICTURES, *_FOREIGN_PICTURES))
         if path.suffix.lower() in _FOREIGN_MASKS and not own:
             shapes.add(path.name)
-    pictures.remark(outcome.remarks, "file", "not read: a picture is a .png, .jpg, .jpeg, .dcm or .dicom file")
+    pictures.remark(
+        outcome.remarks, "file", "not read: a picture is a .png, .jpg, .jpeg, .dcm or .dicom file, so save it as PNG, "
+        "or add .dcm to the name of a DICOM file"
+    )  # fmt: skip
     shapes.remark(
         outcome.remarks, "file", "not read: masks are PNG, TIFF or NIfTI files, and 'ingest coco' reads COCO JSON"
     )

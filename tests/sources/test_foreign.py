@@ -463,7 +463,9 @@ def test_pictures_and_masks_in_subfolders_are_found(images: Path, tmp_path: Path
 def test_masks_below_the_pictures_are_no_pictures(images: Path, tmp_path: Path, cli: Cli) -> None:
     for name, mask in {**LUNGS, "effusion": FLUID}.items():
         png(images / "masks/a" / f"{name}.png", mask)
-    check_all(cli, tmp_path / "m.jsonl", "--images", images, "--masks", images / "masks")
+    Image.fromarray(FLUID).save(images / "masks/a/effusion.tif")
+    (images / "masks/a/effusion.png").unlink()
+    assert "not read" not in check_all(cli, tmp_path / "m.jsonl", "--images", images, "--masks", images / "masks")
     shutil.move(images / "masks/a", images / "a")
     (images / "masks").rmdir()
     check_all(cli, tmp_path / "n.jsonl", "--images", images, "--masks", images)
