@@ -122,7 +122,10 @@ def region_times(manifest: Path) -> tuple[float, float]:
 
 
 def peaks(manifest: Path, out: Path, workers: int) -> tuple[float, float]:
-    """Generate a benchmark in a new interpreter; return its peak memory and its largest worker's, in MB."""
+    """Generate a benchmark in a new interpreter.
+
+    Return the peak memory of the interpreter and of its largest worker, in MB.
+    """
     command = [sys.executable, __file__, "--child", str(manifest), str(out), str(workers)]
     own, child = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return own / 1024, child / 1024

@@ -143,7 +143,7 @@ def problem_title(number: int) -> str:
 
 
 def problem_number(titles: Iterable[str]) -> int:
-    """Return the largest N of a tab's column titles ``problem N``, or 0 if no column has such a title."""
+    """Return the largest N among a tab's column titles ``problem N``, or 0 if no column has such a title."""
     found = [_PROBLEM_TITLE.fullmatch(title) for title in titles]
     return max((int(one[1]) for one in found if one), default=0)
 

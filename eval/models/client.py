@@ -309,7 +309,10 @@ def _failed(error: SendError, model: Model, number: int, hide: Hider, lost: Fail
 
 
 def with_failed(reply: Reply, failed: FailedUsage, paid: Price | None) -> Reply:
-    """Return ``reply`` with the tokens of the question's failed attempts, and with their cost added to its own."""
+    """Return ``reply`` with the failed attempts added: their tokens in ``failed_usage``, their cost in ``cost_usd``.
+
+    ``cost_usd`` is None if the cost of the reply or of a failed attempt is unknown.
+    """
     if paid is not None and paid.is_zero:
         failed.uncounted = 0
     if failed.usage is not None:

@@ -273,7 +273,10 @@ def mean_by(keys: pl.DataFrame, estimates: Estimates, by: Sequence[str]) -> tupl
 
 
 def count_patients(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Return the number of patients (``patients``) in each group of rows with the same values in the columns ``by``."""
+    """Return a table with the number of different patients in each group of rows.
+
+    The columns are those named in ``by``, which define the groups, and ``patients``.
+    """
     return rows.group_by(by, maintain_order=True).agg(pl.col("cluster").n_unique().alias("patients"))
 
 

@@ -330,7 +330,7 @@ def _corrected(tested: pl.DataFrame) -> pl.DataFrame:
 
 
 def verdict(p: str, p_alike: str) -> pl.Expr:
-    """Return an expression for the verdict, from the columns ``p`` and ``p_alike``; it is null if ``p`` is null.
+    """Return an expression for the verdict, from the columns of p-values ``p`` and ``p_alike``; null if ``p`` is null.
 
     - alike: ``p_alike`` (the test of a difference within the margin) is below 0.05.
     - different: ``p_alike`` is not below 0.05, but ``p`` (the test of any difference) is.

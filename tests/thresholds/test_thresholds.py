@@ -55,7 +55,7 @@ def test_the_three_tasks_are_fitted_together_with_one_lapse_rate(observers: Modu
     tasks = {name: observers.observed(random, form, 4.0, 300) for name, form in FORMS.items()}
 
     def joint(at: np.ndarray) -> tuple[float, np.ndarray]:
-        parts = [log_likelihood(task, np.append(own, at[9]), at[9])[:2]
+        parts = [log_likelihood(task, np.append(own, at[9]))[:2]
                  for task, own in zip(tasks.values(), at[:9].reshape(3, 3), strict=True)]  # fmt: skip
         slopes = [scores.sum(axis=0) for _, scores in parts]
         gradient = np.concatenate([*(slope[:3] for slope in slopes), [sum(slope[3] for slope in slopes)]])
