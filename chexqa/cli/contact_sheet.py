@@ -64,8 +64,8 @@ def find_case(benchmark: Benchmark, name: str) -> str:
     by_source = {case.source_case_id: case_id for case_id, case in cases.items()}
     case_id = name.partition("/")[0] if name.partition("/")[0] in cases else by_source.get(name)
     if case_id is None:
-        known = [*cases, *by_source]
-        raise InputError(f"{benchmark.folder}: there is no case or item '{name}'{suggest(name, known[:2000])}.")
+        hint = suggest(name, [*cases, *by_source][:2000], by_source)
+        raise InputError(f"{benchmark.folder}: there is no case or item '{name}'{hint}.")
     return case_id
 
 

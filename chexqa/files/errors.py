@@ -197,17 +197,18 @@ def unreadable(path: object, error: OSError | ValueError) -> InputError:
     return InputError(f"{path}: cannot be read ({reason}); check its permissions and its disk, or give another file.")
 
 
-def suggest(name: str, known: Iterable[str]) -> str:
+def suggest(name: str, known: Iterable[str], listed: Iterable[str] = ()) -> str:
     """Return a hint for a misspelt name, such as ``" (did you mean 'edema'?)"``; the hint begins with a space.
 
-    If no known name is similar, the hint lists the known names. If there are more than :data:`LISTED` known names, it
-    lists only the first five.
+    If no known name is similar, the hint lists the names of ``listed``, or if there are none, the known names. If there
+    are more than :data:`LISTED` of them, it lists only the first five.
     """
     choices = sorted(known)
     lowered = {choice.lower(): choice for choice in choices}
     near = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
     if near:
         return f" (did you mean '{lowered[near[0]]}'?)"
+    choices = sorted(listed) or choices
     if len(choices) > LISTED:
         return f" (known: {', '.join(choices[:5])} and {len(choices) - 5:,} more)"
     return f" (known: {', '.join(choices)})"

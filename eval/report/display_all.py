@@ -14,7 +14,7 @@ from chexqa.eval.grounding.terminal_table import grounding_table
 from chexqa.eval.report import display, display_comparisons, display_readers
 from chexqa.eval.report.display_notes import models_first, plain_table, print_table, without_rows
 from chexqa.eval.report.write import Frames
-from chexqa.eval.tables.all_tables import Group
+from chexqa.eval.tables.all_tables import CONDITIONS, Group
 from chexqa.eval.tables.glossary import TABLES
 from chexqa.eval.tables.numbers_markdown_latex import papers, words
 from chexqa.files.terminal import Name
@@ -78,11 +78,12 @@ def _as_filed(frames: Frames) -> Iterator[tuple[str, Table]]:
     """Yield each table that has rows but no layout of its own, with the columns of its file.
 
     The texts at the beginning of a row stand together in the first column, so that every part of a wide table names its
-    rows.
+    rows. The columns of :data:`CONDITIONS` are left out, because the name of the protocol tells them.
     """
-    for name, frame in frames.items():
-        if name in LAID_OUT or not frame.height:
+    for name, whole in frames.items():
+        if name in LAID_OUT or not whole.height:
             continue
+        frame = whole.drop(CONDITIONS, strict=False)
         texts = {words(column) for column, kind in frame.schema.items() if kind == pl.String}
         for caption, heads, rows in papers(name, models_first(frame)):
             many = min(max(1, sum(1 for _ in takewhile(texts.__contains__, heads))), len(heads) - 1)

@@ -136,20 +136,24 @@ def _levels(study: ScoredSample) -> dict[str, pl.DataFrame]:
     }
 
 
+# Columns that tell how a run asked; the name of its protocol says the same.
+CONDITIONS = ("prompt", "system", "shots")
+
+
 def _with_conditions(graded: Graded, table: pl.DataFrame) -> pl.DataFrame:
-    """Return the table; if a run has another wording or a further option, add its ``prompt, system, shots`` after
+    """Return the table; if a run has another wording or a further option, add the columns of :data:`CONDITIONS` after
     ``protocol``.
     """
     held = {protocol_name(run): conditions.of_run(run.about) for run in graded.runs}
     if "protocol" not in table.columns or not any(one.words for one in held.values()):
         return table
     place = table.columns.index("protocol") + 1
-    added: dict[str, tuple[dict[str, Any], Any]] = {
-        "prompt": ({name: one.prompt or "bank" for name, one in held.items()}, pl.String),
-        "system": ({name: one.system_mark or "bank" for name, one in held.items()}, pl.String),
-        "shots": ({name: one.shots for name, one in held.items()}, pl.Int64),
-    }
-    for number, (name, (values, kind)) in enumerate(added.items()):
+    added: tuple[tuple[dict[str, Any], Any], ...] = (
+        ({name: one.prompt or "bank" for name, one in held.items()}, pl.String),
+        ({name: one.system_mark or "bank" for name, one in held.items()}, pl.String),
+        ({name: one.shots for name, one in held.items()}, pl.Int64),
+    )
+    for number, (name, (values, kind)) in enumerate(zip(CONDITIONS, added, strict=True)):
         column = table["protocol"].replace_strict(values, default=None, return_dtype=kind).alias(name)
         table = table.insert_column(place + number, column)
     return table

@@ -153,6 +153,9 @@ def test_a_run_asks_for_confidences_and_its_tables_have_them(tiny_benchmark: Pat
     assert whole["mean_confidence"] == pytest.approx(0.8)
     assert whole["overconfidence"] == pytest.approx(0.8 - tables["confidence_bins"].filter(level=ALL)["share_right"][0])
     assert set(tables["confidence_curve"]["least_confidence"]) == {0.8}
+    out = cli("grade", run, "--table", "confidence")[1]
+    parts = out.count("model, estimate, level")
+    assert parts == out.count("stated, all answers") > 1, "every part of the printed table names its rows"
 
 
 def in_tokens(text: str) -> list[tuple[str, float]]:

@@ -239,3 +239,5 @@ def test_results_of_a_benchmark_that_was_exported_come_back_to_it(
 def test_an_unknown_key_lists_five_of_many() -> None:
     assert suggest("x", map(str, range(2100))) == " (known: 0, 1, 10, 100, 1000 and 2,095 more)"
     assert suggest("x", ["b", "a"]) == " (known: a, b)"
+    assert suggest("x", ["b", "a", "long"], ["b"]) == " (known: b)"
+    assert suggest("lon", ["b", "a", "long"], ["b"]) == " (did you mean 'long'?)"

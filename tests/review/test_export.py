@@ -745,7 +745,7 @@ def test_the_command_tells_what_it_wrote_and_what_comes_next(small: Path, tmp_pa
         (["--reviewers", "2", "--only", "flagged"], "no case has a flagged item"),
         (["--reviewers", "2", "--format", "csv"], "only mask sheets can be csv files"),
         (["--reviewers", "2", "--what", "masks", "--blind-answers"], "'--what masks' exports no questions"),
-        (["--reviewers", "12"], "name fewer reviewers"),
+        (["--reviewers", "12"], "would get no case, because there are only 5 cases to judge; name fewer reviewers"),
     ],
 )
 def test_wrong_wishes_are_refused_in_one_sentence_and_leave_nothing(

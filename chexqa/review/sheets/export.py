@@ -22,6 +22,7 @@ from chexqa.files import atomic
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, write_json
 from chexqa.files.seeds import digest
+from chexqa.files.terminal import plural
 from chexqa.review import columns
 from chexqa.review.assignment import Share, deal, read_cases, with_decoys
 from chexqa.review.columns import SheetKind
@@ -154,8 +155,8 @@ def _write(
     idle = [share.reviewer for share in shares if not share.cases]
     if idle:
         raise InputError(
-            f"{path}: {len(works)} cases are too few for these reviewers, because {idle[0]} would get no case; name "
-            f"fewer reviewers or give more cases."
+            f"{path}: {idle[0]} would get no case, because there {'is' if len(works) == 1 else 'are'} only "
+            f"{plural(len(works), 'case')} to judge; name fewer reviewers or give more cases."
         )
     dropped = [sorted(material.dropped)] if isinstance(material, Questions) and material.dropped else []
     batch = "r-" + digest(source.hash, repr(wish), [share.cases for share in shares], *dropped).hex()[:12]
