@@ -16,16 +16,16 @@ COLUMNS: dict[str, str] = {
     "left out), points at an error, or sets of four pictures",
     "false_alarms": "share of fitting outlines that were called wrong; in the task on points: share of points without "
     "an error that were marked",
-    "criterion": "normal quantile of the share of fitting outlines that were called fitting; above 0, the model tends "
-    "to call outlines fitting",
+    "criterion": "fitted criterion: normal quantile of the share of fitting outlines that are called fitting, apart "
+    "from lapses; above 0, the model tends to call outlines fitting",
     "threshold": "depth of the error in pixels (of 1024) at which d' is 1 (contour evaluation), or at which the share "
     "of right responses is halfway between guessing and the best that can be reached; the threshold or an end of its "
     "interval is empty where it lies outside the tested depths",
     "reads": "the threshold as text; outside the tested depths, the nearest tested depth with < or >; cannot be told: "
     "the answers are the same with and without an error, or too few to exclude any tested depth",
     "reads_between": "the threshold's 95 % interval as text",
-    "threshold_mm": "the threshold in millimetres, from the pixel spacing of the cases (the spacing at the detector if "
-    "a radiograph has no other); empty if the spacing of a radiograph is unknown",
+    "threshold_mm": "the threshold in millimetres: pixels times the cases' mean size of a pixel of 1024 (at the "
+    "detector if a radiograph has no other spacing); empty if the spacing of a radiograph is unknown",
     "stress": "noise, blur, jpeg, resolution, contrast, window, collimation, marker: how the radiograph was degraded; "
     "wording: the question in other words of the same meaning; history: one line of false history before the question",
     "strength": "1 (slight) to 5 (strong); a letter for another wording",
