@@ -1,4 +1,4 @@
-"""Coverage of the 95 % intervals of subgroups' gaps, and of the part of a score that is retained without radiographs.
+"""Coverage of two kinds of 95 % intervals: of subgroups' gaps, and of the share of a score kept without radiographs.
 
     python benchmarks/coverage/gaps_and_ratios.py [DRAWS]
 

@@ -72,10 +72,10 @@ def run_of(bench: Benchmark, right: dict[str, Bools]) -> Run:
 
 
 def with_answers(graded: Graded, right: dict[str, Bools]) -> Graded:
-    """Return new grades, in which an answer is right if ``right`` says True, and otherwise wrong.
+    """Return a copy of ``graded`` in which each answer is right or wrong as ``right`` says (True for right).
 
-    ``right`` has an array for each model, in the benchmark's order of items. The rows of ``graded`` must be sorted by
-    model, then in the same order.
+    ``right`` has an array for each model, with a value for each item in the benchmark's order. The rows of ``graded``
+    must be grouped by model and, within a model, be in the benchmark's order of items.
     """
     flags = pl.Series("correct", np.concatenate([right[model] for model in graded.grades["model"].unique(
         maintain_order=True)]))  # fmt: skip

@@ -266,7 +266,7 @@ class Maker:
 
 
 def outside(path: Path, folder: Path) -> Path:
-    """Copy a file to a place outside the folder, as the target of links; no command may change the copy."""
+    """Copy a file out of the folder, as a target of links that no command may write through; return the new path."""
     place = folder.with_name(f"{folder.name}.outside")
     place.write_bytes(path.read_bytes())
     os.utime(place, (1, 1))

@@ -9,8 +9,9 @@ The models answer a benchmark of phantoms with altered pictures, and a fresh see
 - for models that pick a side at random: how often they also answer right on the mirrored picture of an item that
   they answered right.
 
-400 cases and 100 repeats take about ten minutes. OUT is a folder for benchmarks and report; benchmarks in it are used
-again. With CASES = 0, no phantom is drawn.
+The defaults, 400 cases and 100 repeats, take about ten minutes. OUT is a folder for benchmarks and report; benchmarks
+in it are used again. With CASES = 0, the script makes no benchmark and prints only the second point, for simulated
+studies of 250 and of 400 cases.
 """
 
 from __future__ import annotations

@@ -47,11 +47,12 @@ def chance(skill: float, rank: int, lesions: int) -> float:
 
 
 class Lesion(NamedTuple):
-    """A lesion as the makers use it.
+    """Lesion of a phantom, as the map makers of this plugin see it.
 
-    - ``middle``: a point far inside it: row and column, as shares of the picture's sides.
-    - ``near``: a mask ``(CELLS, CELLS)`` of the cells of the grid in or close to the lesion.
-    - ``rank``: its rank by size among the ``lesions`` of its finding, from 0 (smallest).
+    - ``middle``: a point far inside the lesion, as shares of the picture's height and width (row, column).
+    - ``near``: the grid cells in or close to the lesion, as a mask ``(CELLS, CELLS)``.
+    - ``rank``: the rank of the lesion by size among all lesions of the same finding, from 0 (smallest).
+    - ``lesions``: the number of lesions of the same finding.
     """
 
     middle: tuple[float, float]

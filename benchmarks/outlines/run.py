@@ -238,9 +238,10 @@ def fold(row: dict[str, Any]) -> int:
 
 
 def answered(train: list[dict[str, Any]], test: list[dict[str, Any]]) -> npt.NDArray[np.bool_]:
-    """Return, for each item in ``test``, True if a random forest trained on ``train`` finds the right outline.
+    """Return, for each item in ``test``, True if a random forest finds the right outline.
 
-    No forest judges a real radiograph that it was trained on.
+    Several forests are trained on ``train``. An item of a real radiograph is judged by a forest that was trained
+    without this radiograph.
     """
     from sklearn.ensemble import RandomForestClassifier
 

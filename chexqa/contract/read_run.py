@@ -144,11 +144,13 @@ class Line(NamedTuple):
 
 
 class Aside(NamedTuple):
-    """Summary of all lines in one log that are not turns.
+    """Summary of the lines of a log that are not turns.
 
-    - ``path``, ``lines``: the path of the log, and the number of lines that are not turns.
-    - ``first``, ``why``: the number of the first line that is not a turn, and what is wrong with this line.
-    - ``newer``: True if the line ``first`` is a turn with unknown fields, as a newer version of chexqa writes it.
+    - ``path``: the path of the log.
+    - ``lines``: the number of lines that are not turns.
+    - ``first``: the number of the first line that is not a turn.
+    - ``why``: the reason why line ``first`` is not a turn.
+    - ``newer``: True if line ``first`` would be a turn without its unknown fields; a newer chexqa writes such lines.
     """
 
     path: Path

@@ -78,7 +78,10 @@ def _storable(value: object) -> str | None:
 
 
 def is_time(text: str) -> bool:
-    """Return True if a text that fits the schema's pattern for times is a date and time that exists."""
+    """Return True if the date and time in ``text`` exist; 30 February does not.
+
+    ``text`` must already fit the schema's pattern for times.
+    """
     try:
         datetime.fromisoformat(text)
     except ValueError:

@@ -72,10 +72,10 @@ def chunk(name: bytes, data: bytes) -> bytes:
 
 
 def of_one_length(pngs: Sequence[bytes]) -> list[bytes]:
-    """Return the PNG files padded to one length, a multiple of 64 KiB, by a chunk of zeros that readers ignore.
+    """Return the PNG files, padded to the same length (a multiple of 64 KiB) with zeros that image decoders ignore.
 
-    Without padding, a file with a more detailed outline would be slightly longer, so the length of a file would be a
-    hint at the answer.
+    Without padding, the length of a file would be a hint at the answer, because a more detailed outline makes the file
+    longer.
     """
     longest = max(len(png) for png in pngs) + _CHUNK
     length = -(-longest // _LENGTHS) * _LENGTHS

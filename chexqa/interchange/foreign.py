@@ -44,9 +44,10 @@ _LONGEST_NAME = 60
 
 @contextmanager
 def opened(path: Path) -> Iterator[Benchmark]:
-    """Yield the benchmark in ``path``, in chexqa's or another layout; copied pictures are deleted after the block.
+    """Yield the benchmark in ``path``, in chexqa's or another layout.
 
-    Raises ``InputError`` if the layout is unknown or the benchmark has no answers.
+    Pictures of another layout are copied to a temporary folder, which is deleted at the end of the ``with`` block.
+    Raise ``InputError`` if the layout is unknown or the benchmark has no answers.
     """
     kind = format_of(path)
     if kind is None:

@@ -382,7 +382,7 @@ def _numbers(item: Item) -> tuple[str, ...]:
 
 
 def row_lines(number: int) -> tuple[str, str]:
-    """Return the colours of the left and the right line of a tab's row ``number`` (from 1), as hexadecimal digits."""
+    """Return the colours (six hexadecimal digits) of the left and right borders that mark cells of row ``number``."""
     left, right = divmod(number, _SHADES)
     return f"{_LINE - left:06X}", f"{_LINE - right:06X}"
 
@@ -391,7 +391,7 @@ _ROWS = {row_lines(number): str(number) for number in range(1, _SHADES**2)}
 
 
 def row_of(left: str, right: str) -> str:
-    """Return the number of the row that two lines belong to, or "" for other lines; the texts end with the colours."""
+    """Return the number of the row that two borders mark, or ""; the texts ``left`` and ``right`` end with a colour."""
     return _ROWS.get((left[-6:].upper(), right[-6:].upper()), "")
 
 

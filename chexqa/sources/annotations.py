@@ -302,7 +302,7 @@ class Pictures:
         return next(iter(self.fitting(name)), None)
 
     def size(self, name: str) -> tuple[int, int] | None:
-        """Return the size ``(H, W)`` of the first picture that a name fits, as :func:`size_of` does."""
+        """Return the size ``(H, W)``, as displayed, of the first picture that ``name`` fits; None if it is unknown."""
         if name not in self._sizes:
             found = self.first(name)
             self._sizes[name] = None if found is None else size_of(self.root / found)

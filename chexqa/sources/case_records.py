@@ -72,12 +72,18 @@ class Tally:
         self._count += 1
 
     def remark(self, remarks: list[str], noun: str, what: str) -> None:
-        """Append a remark such as "3 pictures not found, the first is x.png", unless the count is 0."""
+        """Append a remark if the count is not 0, such as "3 pictures not found, the first is x.png".
+
+        In this example, ``noun`` is "picture" and ``what`` is "not found".
+        """
         if self._count:
             remarks.append(self._told(noun, what))
 
     def refuse(self, noun: str, what: str) -> None:
-        """Raise ``InputError`` with the text that :meth:`remark` appends, unless the count is 0."""
+        """Raise ``InputError`` if the count is not 0, with a text such as "3 pictures not found, the first is x.png".
+
+        In this example, ``noun`` is "picture" and ``what`` is "not found".
+        """
         if self._count:
             raise InputError(f"{self._told(noun, what)}.")
 

@@ -100,7 +100,11 @@ def area(curve: Curve) -> float:
 
 
 class Handed(NamedTuple):
-    """The share of answers handed to a reader, and the share of wrong ones among the kept answers (NaN if none)."""
+    """Result of handing answers to a human reader.
+
+    - ``share``: the share of all answers that are handed to the reader.
+    - ``errors``: the share of the kept answers that are wrong; NaN if no answer is kept.
+    """
 
     share: float
     errors: float

@@ -84,7 +84,7 @@ class Resolution(NamedTuple):
 
     @property
     def shows(self) -> bool:
-        """Return True if the smallest detectable difference is known and does not exceed ``largest``."""
+        """Return True if a difference can be detected: ``detectable`` is known and at most ``largest``."""
         return self.detectable is not None and self.detectable <= self.largest
 
     @property
@@ -210,7 +210,7 @@ def patient_differences(
     """Simulate how much patients contribute to the difference between two models' scores.
 
     Return the contributions, an array of ``shape``, and the largest absolute value that a contribution can have. Each
-    contribution is that of a patient drawn from ``people``. Their mean estimates ``difference``.
+    is the contribution of a patient drawn from ``people``; the mean of the contributions estimates ``difference``.
     """
     # On an item the models differ by d = 1, -1 or 0, and the contribution is the sum of d times the item's weight. One
     # d is drawn for the patient, and one for each item. With probability ``sqrt(assumed.correlation)``, an item gets

@@ -89,7 +89,12 @@ class Entry:
 
 @dataclass(frozen=True)
 class Entries:
-    """All entries of the gallery, by case, with the rows (models and protocols) and the key's data on the cases."""
+    """All entries of the gallery.
+
+    - ``rows``: the models and protocols, in the order of the answers in each entry (``Entry.said``).
+    - ``cases``: what the key says about each case, keyed by case id.
+    - ``by_case``: the entries of each case, keyed by case id.
+    """
 
     benchmark: Benchmark
     rows: list[Row]

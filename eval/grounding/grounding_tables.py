@@ -24,7 +24,10 @@ DROPS: dict[str, Any] = {
 
 
 def grounding(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each model and protocol that was asked altered items, or a fresh seed of the benchmark."""
+    """Return the grounding measures, a row for each model and protocol.
+
+    Models and protocols that were asked neither altered items nor a fresh seed of the benchmark have no row.
+    """
     detections = study.said.filter((pl.col("kind") == "detection") & ~pl.col("state").is_in(UNFINISHED))
     return grounding_rows(study.sample, answer_pairs(study), originals(study), detections, _drops(study),
                           study.benchmark.is_phantom)  # fmt: skip

@@ -47,7 +47,7 @@ def _filled_right(pairs: pl.DataFrame) -> pl.DataFrame:
 
 
 def stability(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return IS: of the correct answers "yes", the share that stay "yes" when other lung tissue is filled in."""
+    """Return the published measure IS: how often correct "yes" answers stay "yes" if other lung tissue is filled in."""
     rows = pairs.filter(pl.col("right") & (pl.col("condition") == "irrelevant"))
     return rate(sample, rows, pl.col("first") == pl.col("second"))
 

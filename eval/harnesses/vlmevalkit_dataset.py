@@ -44,12 +44,12 @@ class Questions:
         data["image_path"] = [[str(self.folder / "images" / name) for name in row] for row in names]
 
     def evaluate(self, eval_file: str, **judge_kwargs: Any) -> Any:
-        """Return accuracy and other measures of each kind of question as a frame of pandas; write
-        ``….predictions.jsonl``.
+        """Return a pandas frame with accuracy and other measures of each kind of question.
 
-        No other model judges the replies. The predictions are made for ``chexqa grade``. If a question has no reply
-        after VLMEvalKit's last attempt, it is counted under ``failed`` and is not among the predictions. If the table
-        was exported without the key (``--no-key``), only ``items`` and ``failed`` are counted.
+        ``eval_file`` is VLMEvalKit's file of results. The replies are also written beside it as predictions for
+        ``chexqa grade``, with the ending ``.predictions.jsonl``. Questions without a reply are counted in the column
+        ``failed`` and have no prediction. If the table was exported with ``--no-key``, only the columns ``items`` and
+        ``failed`` have numbers.
         """
         import pandas as pd
 

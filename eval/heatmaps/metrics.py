@@ -196,11 +196,11 @@ def _is_near(rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], ma
 
 
 def otsu(whole: Counts) -> int:
-    """Return Otsu's threshold, a grey level from 0 to 255; pixels of a higher level are marked, as in CheXlocalize.
+    """Return Otsu's threshold of a map: the grey level, from 0 to 255, above which pixels are marked.
 
-    ``whole`` has the number of pixels at each step of a map (:func:`levels`). A grey level below 255 stands for 256 of
-    these steps, and level 255 for the last step.
+    ``whole`` is the field of :class:`Levels`: the number of the map's pixels at each step.
     """
+    # As in CheXlocalize. Grey level g has the steps 256 g to 256 g + 255, and grey level 255 only the last step.
     pixels = np.append(whole[:-1].reshape(255, 256).sum(axis=1), whole[-1])
     below, above = np.cumsum(pixels), pixels.sum() - np.cumsum(pixels)
     sums = np.cumsum(pixels * np.arange(256))

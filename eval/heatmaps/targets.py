@@ -46,7 +46,8 @@ def lesion_of(mask: Mask) -> Lesion:
 class Target:
     """One present finding of one radiograph.
 
-    - ``names``: the names of the case that can precede the finding's name in a map's file name.
+    - ``names``: the texts that may stand for the case in a map's file name, such as the case id and the radiograph's
+      name.
     - ``read``: a function that returns the mask, bool ``(H, W)``, not empty. It can be pickled.
     - ``hits``: the numbers of the grid cells that count as hits by the benchmark's key. If it is None, the cells that
       the mask covers by at least half count as hits.

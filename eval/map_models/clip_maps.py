@@ -72,12 +72,12 @@ def pair_score(whole: Any, texts: tuple[Any, Any], scale: float) -> Any:
 def collected(
     maps_of: Callable[[str], tuple[Any, Any]], fits: Sequence[Fit], findings: Sequence[Sequence[str]]
 ) -> list[list[Made]]:
-    """Return, for each picture, a map of the complete radiograph and a score for each finding in ``findings``.
+    """Return, for each picture and each of its ``findings``, a map of the complete radiograph and a score.
 
     - ``maps_of``: a function that returns the maps ``(N, h, w)`` and the scores ``(N,)`` of one finding on all N
       pictures; these maps cover only the model's input.
     - ``fits``: the position of each radiograph in the model's input.
-    - ``findings``: the names of the findings that are wanted for each picture.
+    - ``findings``: the names of the findings wanted for each picture.
     """
     made = {}
     for finding in dict.fromkeys(name for wanted in findings for name in wanted):

@@ -102,15 +102,16 @@ class ConvolutionalTrunk:
 
 
 def word_attention(regions: Any, begin: Any, words: Any, temperature: float) -> Any:
-    """Return the mean over words of each word's attention to the regions, ``(N, h, w)``.
+    """Return the attention of words to the regions of N pictures, ``(N, h, w)``, averaged over the words.
 
-    ``regions`` is ``(N, h, w, D)``, ``begin`` ``(1, D)`` is the embedding of the start token, and ``words`` is ``(T,
-    D)``. First, each region's similarities to the start token and to all words are turned into shares by a softmax, as
-    in GLoRIA. Without the start token, the share of a single word would be 1 everywhere. Then the shares of the words,
-    multiplied by ``temperature``, go through a softmax over regions.
+    - ``regions``: the embeddings of the regions, ``(N, h, w, D)``.
+    - ``begin``, ``words``: the embeddings of the start token ``(1, D)`` and of the words ``(T, D)``.
+    - ``temperature``: a factor; the larger it is, the fewer regions get most of a word's attention.
     """
     import torch
 
+    # There are two softmaxes, as in GLoRIA: at each region, over the start token and the words; then, for each word,
+    # over the regions. Without the start token, the first softmax would give a single word the share 1 everywhere.
     count, height, width, _ = regions.shape
     similarity = regions.reshape(count, height * width, -1) @ torch.cat([begin, words]).T
     attention = (temperature * similarity.softmax(dim=2)[:, :, 1:]).softmax(dim=1)

@@ -62,13 +62,12 @@ class SendError(Exception):
 
     - ``text``: the failure in one line.
     - ``kind``: the kind of a transient failure; None for any other failure.
-    - ``status``: the HTTP status; None if there is none.
-    - ``headers``, ``body``: the headers and the beginning of the server's reply.
-    - ``outcome``: the final state of the turn, if it is already known; otherwise None.
+    - ``status``: the HTTP status, if there is one.
+    - ``headers``, ``body``: the headers of the server's reply, and the beginning of its body.
+    - ``outcome``: the final state of the turn, if it is already known.
     - ``fatal``: True if every other request would fail, too.
-    - ``usage``: the token counts that the server sent with the failure; None if it sent none.
-    - ``may_be_billed``: True if the provider may bill the request although it sent no token counts. It is given as
-      ``unanswered``, or follows from ``kind``.
+    - ``usage``: the token counts that the server sent with the failure, if there are any.
+    - ``may_be_billed``: True if the provider may bill the request although the server sent no token counts.
     """
 
     def __init__(
@@ -85,6 +84,7 @@ class SendError(Exception):
         unanswered: bool = False,
     ) -> None:
         super().__init__(text)
+        # ``unanswered`` is True if the request may have reached the server, but no usable reply came back.
         self.usage, self.may_be_billed = usage, usage is None and (unanswered or kind in ("timeout", "malformed"))
         self.text, self.status, self.headers, self.body = text, status, headers or {}, body
         is_spent = status in (400, 403, 429) and any(words in body.lower() for words in SPENT_WORDS)

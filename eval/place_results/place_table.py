@@ -31,20 +31,10 @@ _COLUMNS = (*_SHARES, *_MEANS, *_REACHED, "distance", "ratio_error", *_CHANCES)
 
 
 def places(study: ScoredSample) -> pl.DataFrame:
-    """Return the scores of places for each kind and finding, and their mean over the findings that are not on the
-    heart.
+    """Return the scores of places, a row for each model, protocol, kind of question and finding.
 
-    - ``model, protocol, kind, finding``; ``present, absent``: numbers of items.
-    - ``right_present``: share of present findings with a right place; ``placed_absent``: share of absent findings with
-      a place; ``net``: their difference. These three have intervals.
-    - Over present findings: the shares ``misplaced`` (a wrong place), ``missed`` ("nowhere") and ``unread`` (no
-      readable answer); the means (0 without a place) ``iou, dice, precision, recall`` and ``f1_10, f1_30, f1_50``
-      (boxes matched at an IoU of at least 0.1, 0.3, 0.5), and ``iou_10, iou_30, iou_50`` (shares with an IoU of at
-      least 0.1, 0.3, 0.5).
-    - Over answered places: ``distance`` (mean in pixels) and ``ratio_error`` (mean absolute error of the cardiothoracic
-      ratio).
-    - ``chance_uniform, chance_average_map``: scores of guessing.
-    - ``frame``: the verdict on the model's coordinate system. If it is not proved, the model has no scores.
+    A further row for each model, protocol and kind has the means over the findings that are not on the heart.
+    ``docs/columns.md`` explains the columns. Models whose coordinate system is not proved (``frame``) have no scores.
     """
     rows = place_rows(study)
     if rows.is_empty():

@@ -31,7 +31,7 @@ _SHIFT = 4  # cv2 takes coordinates in sixteenths of a pixel
 
 
 class Answerer(NamedTuple):
-    """Model or reader whose places are drawn: letter, colour, and name for a legend."""
+    """Model or reader whose places are drawn, with the letter, colour and name that a drawing's legend shows."""
 
     letter: str
     rgb: RGB
@@ -98,7 +98,10 @@ def answerers(runs: Iterable[Run]) -> dict[tuple[str, str], Answerer]:
 
 
 def turns_by_item(runs: Sequence[Run]) -> dict[str, list[tuple[Answerer, Turn]]]:
-    """Return, for each item id, the first answer of each model and reader, in the order of their letters A, B, C, …"""
+    """Return the first answer of each model and reader to each item, keyed by item id.
+
+    An item's answers are sorted by the letter of the model or reader (``Answerer.letter``).
+    """
     found: dict[str, dict[tuple[str, str], Turn]] = {}
     for run in runs:
         for turn in run.counted_turns:

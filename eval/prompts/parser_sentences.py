@@ -62,8 +62,9 @@ def there_is(options: Options, line: str) -> Numbers | None:
 
 
 def same_words(options: Options, line: str) -> Numbers | None:
-    """Return the option whose words the line has in any order, such as "the left lung is larger" for "larger left
-    lung".
+    """Return the only option that has the same words as the line, in any order; None if there is no such option.
+
+    Words such as "the" and "is" do not count: the line "the left lung is larger" gives the option "larger left lung".
     """
     told = set(words(line)) - _PLAIN
     if options.grid or len(told) < 2 or len(line) > _SENTENCE or "?" in line:

@@ -1,9 +1,9 @@
-"""Human readers and models: comparison with a random sample of readers, and accuracy corrected by expert review.
+"""Human readers: comparison with models, accuracy of models by reviewers' answers, and agreement of masks with the key.
 
-- ``obuchowski_rockette`` (analysis of variance), ``jackknife`` (scores that leave out one patient at a time) and
-  ``random_readers`` (the table) belong to the comparison.
-- ``reviewed`` (which answers of reviewers count) and ``prediction_powered`` (accuracy by the reviewers) belong to the
-  correction.
-- ``mask_verdicts`` answers a benchmark's items by another reader's masks, and ``second_reader`` shows how often these
-  answers agree with the key.
+- Comparison of models with a random sample of readers: ``jackknife`` (scores without each patient in turn),
+  ``obuchowski_rockette`` (analysis of variance) and ``random_readers`` (the table).
+- Accuracy of models by the answers of expert reviewers: ``reviewed`` (the reviewed sample) and ``prediction_powered``
+  (the estimate).
+- Agreement of the key with another reader's masks: ``mask_verdicts`` (the answers that masks give) and
+  ``second_reader`` (the agreement).
 """

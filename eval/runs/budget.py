@@ -74,7 +74,7 @@ class _Counter:
         self._uncounted: Counter[str] = Counter()
 
     def pay(self, model: str, amount: float, attempts: int) -> None:
-        """Add the amount of a turn, and its number of attempts of unknown cost."""
+        """Count a turn: the amount that it cost, and how many of its failed attempts have an unknown cost."""
         self.spent += amount
         self._uncounted[model] += attempts
         self._asked[model] += 1

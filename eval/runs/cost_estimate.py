@@ -95,11 +95,11 @@ class Work:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The estimate for one model and protocol; None means unknown.
+    """Estimated tokens and cost of one model and protocol; None means unknown.
 
     - ``too_long``: the number of requests that are longer than the model's context.
     - ``too_many_images``: the number of requests with more pictures than the model accepts.
-    - ``lacking``: the fields that the models file needs for the unknown numbers.
+    - ``lacking``: the fields that are missing from the models file; without them, some numbers are None.
     """
 
     model: str

@@ -95,12 +95,12 @@ def misfits(folder: Path, items: Items) -> Iterator[str]:
 
 
 def repair(folder: Path, dry: bool = False) -> list[Repaired]:
-    """Move every line that is not a turn, or that does not fit the benchmark, out of a run's logs; with ``dry``, move
-    nothing.
+    """Move damaged lines out of a run's logs; return an entry for each log that has damaged lines.
 
-    Return an entry for each log with lines to move. Raise ``InputError`` if the folder is not a run, or if another
-    process is writing a log with lines to move. Logs are repaired in alphabetical order, so the logs before that one
-    are repaired even then.
+    A line is damaged if it is not a turn, or does not fit the benchmark. With ``dry``, nothing is moved.
+
+    Logs are repaired in alphabetical order. Raise ``InputError`` if the folder is not a run, or if another process is
+    writing a log with damaged lines; the logs before this log have then already been repaired.
     """
     items = items_of(Run(folder, read_run.read_about(folder), ()))
     found = [_repair(path, dry, items) for path in sorted((folder / TURNS).glob("*.jsonl"))]

@@ -299,9 +299,9 @@ def mean(part: Sums, whole: Sums) -> Estimates:
 
 
 def jackknifed(value: Floats, apart: sparse.csr_matrix, sides: tuple[Estimates, Estimates]) -> Estimates:
-    """Return the differences ``value (M,)`` of two shares with their intervals.
+    """Return the differences ``value (M,)`` of two shares, with jackknife intervals.
 
-    ``apart (M, P)`` has each difference minus the difference without one cluster. ``sides`` has the two shares.
+    ``apart (M, P)`` is how much each difference falls without one of the P clusters; ``sides`` has the two shares.
     """
     members = sparse.csr_matrix(sides[0].members.maximum(sides[1].members))
     answers = sparse.csr_matrix(sides[0].answers.maximum(sides[1].answers))

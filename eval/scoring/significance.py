@@ -170,9 +170,9 @@ def intervals_agreeing_with_p() -> list[pl.Expr]:
 
 
 def letters(different: npt.NDArray[np.bool_]) -> list[str]:
-    """Return N texts of letters; two models share a letter if and only if they do not differ.
+    """Return a text of letters for each of N models; two models share a letter if and only if they do not differ.
 
-    ``different (N, N)`` is True for each pair of models that differ, and symmetric.
+    ``different (N, N)`` is a symmetric array, True for each pair of models that differ.
     """
     # Insertion and absorption (compact letter display, Piepho 2004, J. Comput. Graph. Stat. 13, 456).
     count = len(different)

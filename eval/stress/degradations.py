@@ -73,7 +73,7 @@ def contrast(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask |
 
 
 def window(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask | None) -> Gray:
-    """Return the picture in a window that is too narrow, and too dark or too bright."""
+    """Return the picture with a grey-value window that is too narrow and makes it too dark or too bright."""
     width, shift = _WINDOW[severity - 1]
     low, high = np.percentile(image, (2, 98))
     reach = max(float(high - low), 1.0)

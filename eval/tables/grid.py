@@ -38,7 +38,10 @@ def rows_of(study: ScoredSample) -> pl.DataFrame:
 
 
 def estimates(study: ScoredSample) -> tuple[pl.DataFrame, dict[str, Estimates]]:
-    """Return the groups ``model, protocol, finding`` with hit rates and coverage; the mean of findings comes last."""
+    """Return a table of the groups ``model, protocol, finding``, and the scores of these groups, keyed by name.
+
+    The names are ``hit_rate``, ``hit_rate_attainable`` and ``coverage``. The last groups are the means over findings.
+    """
     rows = rows_of(study)
     groups = Groups(study.sample, rows, BY)
     weight = pl.col(WEIGHT)

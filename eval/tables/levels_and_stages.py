@@ -279,8 +279,7 @@ def stages(study: ScoredSample) -> pl.DataFrame:
 def case_depths(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the ``depth`` of each conversation: the number of stages passed in a row, from the first.
 
-    A conversation that passes all its stages has the full depth of its path. This also holds for
-    cardiomegaly, where stage 4 is not asked.
+    Stage 4, which is not asked for cardiomegaly, counts as passed if all other stages of the path are passed.
     """
     most = pl.col("path").replace_strict({path: len(numbers) for path, numbers in PATH_STAGES.items()})
     case = [*WHO, *ROUND, "case_id", "cluster", "finding", "path"]

@@ -79,7 +79,9 @@ def _wanted(finished: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, str
 
 
 def pairs_of(names: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the pairs of protocols that differ in one thing.
+    """Return the pairs of protocols that differ only in the name before the brackets, or only in having brackets.
+
+    The first protocol of a pair is ``end_to_end``, or the one without brackets.
 
     >>> pairs_of(["independent", "end_to_end (blind)", "end_to_end"])
     [('end_to_end', 'independent'), ('end_to_end', 'end_to_end (blind)')]

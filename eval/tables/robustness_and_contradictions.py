@@ -201,13 +201,13 @@ def _displayed(rows: pl.DataFrame, column: str, name: str) -> pl.DataFrame:
 
 
 def agreement(study: ScoredSample) -> pl.DataFrame:
-    """Return how often repeats of an item agree; runs without repeats have no rows.
+    """Return how often two repeats of an item agree; runs without repeats have no rows.
+
+    Only repeats with the options in the same order are paired. Columns:
 
     - ``model, protocol, kind, items, repeats, unfinished``
-    - ``same_answer``: the share of pairs of repeats with equal answers; two unreadable answers are equal.
-    - ``same_verdict``: the share of pairs with both answers right or both not right.
-
-    The repeats of a pair have the options in one order.
+    - ``same_answer``: the share of pairs with equal answers; two unreadable answers are equal.
+    - ``same_verdict``: the share of pairs in which both answers are right, or neither is.
     """
     by = [*WHO, "kind", "item_id", "rotation"]
     many = study.said.filter(pl.col("repeat").n_unique().over(WHO) > 1).with_columns(

@@ -12,9 +12,10 @@ __all__ = ["CELL_NAMES", "coverage", "hits", "plausible_cells"]
 
 
 def plausible_cells(names: Sequence[str], anatomy: dict[str, Mask], lesion: Mask) -> list[int] | None:
-    """Return the grid cells with a pixel of the named anatomy or of the lesion.
+    """Return the grid cells that contain a pixel of the lesion, or of one of the parts in ``names``.
 
-    The result is None if ``anatomy`` lacks a named part. ``mediastinum`` is the area between the lungs.
+    A part is a mask in ``anatomy``, or ``mediastinum`` for the area between the lungs. Return None if a mask is
+    missing.
     """
     area = lesion.copy()
     for name in names:

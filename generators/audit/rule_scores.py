@@ -274,7 +274,7 @@ def _order(choice: Choice, name: str) -> list[int]:
 
 
 def choice_rules(choices: Iterable[Choice], feature: str, namer: Namer) -> list[Rule]:
-    """Return one rule for each name that ``namer`` gives to candidates: pick the candidates of this name.
+    """Return one rule for each name that ``namer`` gives; the rule picks the candidates that have this name.
 
     ``namer`` names candidates by their values of ``feature``, such as "largest".
     """

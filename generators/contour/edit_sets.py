@@ -126,13 +126,13 @@ class EditSets:
     def draw(self, spacing: float, weights: Sequence[float], strict: bool) -> Choice | str:
         """Draw random edits for the suboptimal mask and for the four pictures of ``revision_result``.
 
-        Return a reason as text if no draw is possible. The right picture has no edits. Two wrong pictures have the sets
-        of edits A and B, and the third has the edits of both. If A is edit 0 and B are the edits 2 and 5, the wrong
-        pictures have the edits ``(0,)``, ``(2, 5)`` and ``(0, 2, 5)``.
+        Return a reason as text if no draw is possible. The right picture has no edits. Two wrong pictures have
+        different edits, such as ``(0,)`` and ``(2, 5)``; the third has the edits of both, here ``(0, 2, 5)``.
 
         - ``spacing``: the least distance in pixels between two points of the suboptimal mask's edits.
         - ``weights``: the relative frequencies of one, two and three edits in the suboptimal mask.
-        - ``strict``: if True, each of the four pictures could be the right one; if False, this is only preferred.
+        - ``strict``: if True, comparison with the suboptimal mask excludes none of the four pictures; if False, this is
+          only preferred.
         """
         able = self.able(spacing)
         if not len(able):
@@ -167,7 +167,7 @@ class EditSets:
         return np.flatnonzero(self.overlaps <= self.sampler.limits.iou[1])
 
     def single(self, numbers: Numbers) -> Numbers:
-        """Return the indices of sets of only one edit, among the indices ``numbers``."""
+        """Return those of the indices ``numbers`` whose set has a single edit."""
         return np.array([number for number in numbers if len(self.sets[number]) == 1], np.intp)
 
     def able(self, spacing: float) -> Numbers:
@@ -298,19 +298,22 @@ class EditSets:
 
 
 def levels_of_area(changes: Weights, shares: Weights) -> tuple[Numbers, list[Weights]]:
-    """Sort N sets of four pictures into categories by area, in two ways; return the categories and their wanted shares.
+    """Return the category by area of N sets of four pictures, and the wanted share of each category.
 
-    The categories are an array ``(N, 2)`` with a column for each way, and there is an array of wanted shares ``(12,)``
-    for each column. A category is ``4 * grade + rank``:
+    The sets are sorted in two ways. The categories are an array ``(N, 2)``; the wanted shares are two arrays ``(12,)``.
+    A category is ``4 * grade + rank``:
 
     - rank: the number of wrong pictures with a smaller area than the right picture, from 0 to 3.
-    - grade: how much two of the four areas differ (0 little, 1 more, 2 much). Column 0 compares the smallest area with
-      the second smallest, column 1 the smallest area with the largest.
+    - grade: how much two of the areas differ (0 little, 1 more, 2 much): the smallest and the second smallest area in
+      the first way, the smallest and the largest area in the second way.
 
-    ``changes (N, 3)`` has ``log(wrong area / right area)`` of the three wrong pictures of each set. ``shares (3, 4)``
-    has the wanted share of each rank (column) within each grade (row).
+    Arguments:
+
+    - ``changes (N, 3)``: ``log(wrong area / right area)`` of each set's three wrong pictures.
+    - ``shares (3, 4)``: the wanted share of each rank (column) among the sets of a grade (row).
     """
-    # A guesser sees how large the differences are, so the shares must hold in each grade and not only over all grades.
+    # Each grade keeps its share of the sets. A guesser sees how large the differences are, so the wanted shares of the
+    # ranks must hold in each grade and not only over all grades.
     areas = np.sort(np.pad(changes, ((0, 0), (0, 1))), axis=1)
     ranks = (changes < 0).sum(axis=1)
     columns, wanted = [], []

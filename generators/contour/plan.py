@@ -45,7 +45,10 @@ class ContourPlan:
         return apply(optimal, [self.edits[number] for number in errors])
 
     def moved(self, by_xy: tuple[int, int]) -> ContourPlan:
-        """Return the plan of a crop in coordinates of the full picture; ``by_xy`` is the crop's first pixel there."""
+        """Return this plan of a crop in coordinates of the full picture.
+
+        ``by_xy`` is the position ``(x, y)`` of the crop's top left pixel in the full picture.
+        """
 
         def shift(xy: tuple[int, int]) -> tuple[int, int]:
             return xy[0] + by_xy[0], xy[1] + by_xy[1]

@@ -57,10 +57,10 @@ class PointRules:
 
 
 class RankCount(NamedTuple):
-    """Comparison of true points with other points on one side of the outline.
+    """Comparison of true points with other points on one side of the outline, by a measure such as their isolation.
 
-    - ``true``, ``others``: the numbers of true points and of other points.
-    - ``above``: the number of (true, other) pairs in which the true point has the larger value.
+    - ``true``, ``others``: the numbers of true points and of other points on this side.
+    - ``above``: the number of pairs (true point, other point) in which the measure is larger at the true point.
     """
 
     true: int

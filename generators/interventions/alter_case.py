@@ -1,4 +1,4 @@
-"""Altered pictures of one case: the conditions that the case gets, and the reasons why it does not get the others."""
+"""Making of the altered pictures of one case, and the reasons why some of them are not made."""
 
 from __future__ import annotations
 

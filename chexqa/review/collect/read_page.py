@@ -1,7 +1,6 @@
-"""Reading of the files that review pages save, and the history of the changes made on the pages.
+"""Reading of the files that review pages save, and storage of the history of changes in them.
 
-For each row, a page also saves the cells that a review sheet locks, such as the row's id. Its rows are therefore read
-like those of a sheet, and give the same verdicts.
+A saved row has the same cells as a row of a review sheet, such as the id, and is read in the same way.
 """
 
 from __future__ import annotations

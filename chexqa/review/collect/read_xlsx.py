@@ -69,10 +69,10 @@ _REFUSED = (
 
 
 class SheetCells(NamedTuple):
-    """A tab's non-empty rows ``(row number from 1, cells as text)``; a csv file is one tab without a name.
+    """One tab of a sheet; a csv file is one tab without a name.
 
-    ``remarks``: notes, merged cells, struck-out text, formulas without a result and row marks; the cells' text does not
-    show them.
+    - ``rows``: the non-empty rows ``(row number from 1, cells as text)``.
+    - ``remarks``: properties of cells that ``rows`` does not show, such as notes and struck-out text.
     """
 
     name: str

@@ -82,13 +82,13 @@ class SpoiltRow(NamedTuple):
 
 
 class Returned(NamedTuple):
-    """Content of returned files.
+    """Content of the files that reviewers and readers returned.
 
-    - ``rows``: the rows in the order of the files.
+    - ``rows``: the rows that can be read, in the order of the files.
     - ``seconds``: the time that the reader spent on a tab, keyed by file and tab.
     - ``problems``: all problems except those of ``spoilt`` rows.
-    - ``pages``: the files that review pages saved in the browser.
-    - ``spoilt``: rows that cannot be read.
+    - ``pages``: the files that were saved from review pages.
+    - ``spoilt``: the rows that cannot be read.
     - ``about``: the reader's answers on experience, display and conditions, keyed by file.
     """
 

@@ -359,10 +359,10 @@ def by_item(verdicts: Iterable[Verdict], loaded: Benchmark) -> dict[str, list[Ve
 
 
 def check_answers(verdict: Verdict, item: Item) -> None:
-    """Raise ``InputError`` if a verdict names an option that the item lacks, or a place that the item does not ask for.
+    """Raise ``InputError`` if a verdict does not fit its item.
 
-    The entries that the verdict replaced (``earlier``), and a proposal that was wrong on purpose (``planted``), are
-    checked too.
+    - All option numbers in ``answer``, ``planted`` and ``earlier`` must be numbers of the item's options.
+    - A ``place`` must be one that the item's kind of question asks for.
     """
     where = f"{STORE}, verdict of {verdict.reviewer} on '{verdict.row}'"
     before = {number for one in verdict.earlier or () for number in one["answer"] or ()}

@@ -60,9 +60,10 @@ class Carried:
 
 
 def carry(old: Path, new: Path, verdicts: Iterable[Verdict], image_root: Path | None = None) -> Carried:
-    """Carry verdicts on ``old`` over to ``new``: two benchmarks, or two manifests for verdicts on masks.
+    """Carry the verdicts that were given on ``old`` over to ``new``.
 
-    Raises ``InputError`` for a verdict that is not on ``old``.
+    ``old`` and ``new`` are two benchmarks; for verdicts on masks, they are two manifests. Raise ``InputError`` for a
+    verdict that is not on ``old``.
     """
     kinds = [(path / benchmark.ABOUT).is_file() for path in (old, new)]
     if kinds[0] != kinds[1]:

@@ -1,9 +1,12 @@
-"""Agreement of raters: percent, Cohen, Fleiss, Krippendorff's alpha, Gwet's AC1, with intervals.
+"""Coefficients of the agreement of raters, with intervals from resampled patients.
 
-Ordered categories also get kappas with quadratic weights. Intervals come from resampled patients.
+- Percent agreement.
+- Cohen's kappa (Cohen 1960 and 1968), also pooled over scales (De Vries 2008).
+- Fleiss' kappa (Fleiss 1971), also with weights or unequal numbers of raters (Gwet 2014).
+- Krippendorff's alpha (Krippendorff 2011).
+- Gwet's AC1 (Gwet 2008).
 
-Sources: Cohen 1960 and 1968; De Vries 2008 (kappa pooled over scales); Fleiss 1971 (unequal numbers of raters and
-weights as in Gwet 2014); Krippendorff 2011; Gwet 2008.
+Ordered categories also get kappas with quadratic weights.
 """
 
 from __future__ import annotations

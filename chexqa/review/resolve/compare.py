@@ -82,7 +82,9 @@ class Pair:
 class Agreement:
     """Agreement of reviewers on a group of units.
 
-    ``kind`` or ``finding`` is ``None`` if the group has all of them. ``remark`` explains high agreement with low kappa.
+    - ``kind``: the kind of question of the group; ``None`` if the group has units of all kinds.
+    - ``finding``: the finding of the group; ``None`` if the group has units of all findings.
+    - ``remark``: an explanation if agreement is high but kappa is low.
     """
 
     what: What

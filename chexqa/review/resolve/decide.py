@@ -1,19 +1,21 @@
-"""Decision on an item, from its reviewers' verdicts.
+"""Decision on an item, from the votes of its reviewers and adjudicators.
 
-A reviewer has one vote: the verdict on the proposal. A blind answer without a verdict is the vote "accept" if it is
-right by the key, otherwise "fix". If an adjudicator has voted, only adjudicators' votes count. "Unsure" never counts.
+A reviewer's vote is the verdict on the proposal. If a reviewer has only given a blind answer, the vote is "accept" if
+the answer is right by the key, and otherwise "fix". Votes "unsure" do not count. If an adjudicator has voted, only
+adjudicators' votes count.
 
-- All "accept": accepted, unless two blind answers differ from the key and no adjudicator has voted.
-- All "fix", and all from blind answers: contested.
-- All "fix", with a corrected answer: corrected, if two persons (reviewers or adjudicators) give the same one. Questions
-  of stages 1 to 3 take no corrected answer.
-- All "fix", without a corrected answer: sent back to mask review.
-- All "reject": rejected.
 - No vote: not reviewed.
+- All "accept": accepted.
+- All "reject": rejected.
+- All "fix", and all from blind answers: contested.
+- All "fix", without a corrected answer: sent back to mask review. Questions of stages 1 to 3 take no corrected answer.
+- All "fix", with the same corrected answer, given by at least two persons: corrected.
 - Anything else: contested.
 
-An item is rejected or sent back only if two reviewers object, or an adjudicator who is not one of the item's reviewers.
-With fewer objections, the item is contested.
+Two rules make an item contested after all:
+
+- It would be accepted without an adjudicator's vote, but two reviewers' blind answers differ from the key.
+- It would be rejected or sent back by the vote of a single person, who is one of the item's reviewers.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class AskedRow(Protocol):
 
     @property
     def alone(self) -> tuple[str, ...]:
-        """The words for "no option is right", such as "none"; an answer with one of them may have no other word."""
+        """The words for "no option is right", such as "none"; an answer with one of them must have no other words."""
 
     @property
     def is_cell(self) -> bool:

@@ -70,7 +70,7 @@ class Place(NamedTuple):
 
 
 class Written(NamedTuple):
-    """Written page: its path in the export's folder, its number of rows, and the size of its source pixels in bytes."""
+    """Written review page; ``source_bytes`` is the size of the files with the radiographs' own pixels."""
 
     file: str
     rows: int

@@ -349,7 +349,10 @@ class Questions:
         return np.asarray(open_thumb(self.bench.thumb_bytes(image), f"a thumbnail of {image}"), np.uint8)
 
     def under(self, image: str) -> str | None:
-        """Return the name of the radiograph on which a picture was drawn; ``None`` for a plain radiograph."""
+        """Return the name of the radiograph on which the picture ``image`` was drawn.
+
+        Return ``None`` if this is unknown, or if ``image`` is itself a radiograph.
+        """
         if image.startswith(_PANEL):
             case_id = self.bench.item[image.rpartition(":")[2]].case_id
             return self._plain.get(case_id)

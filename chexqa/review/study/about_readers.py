@@ -90,9 +90,9 @@ def keep_about(folder: Path, new: Sequence[Record]) -> Said:
 
 
 def not_said(statements: Said, batch: str, readers: Iterable[str]) -> dict[str, list[str]]:
-    """Return the questions about themselves that readers did not answer, keyed by reader.
+    """Return, for each reader, the unanswered questions about the reader, such as those on experience and display.
 
-    Readers who answered all of them are left out.
+    Readers who answered all these questions are left out. ``statements`` is the result of :func:`read_about`.
     """
     left = {who: [one for one in ABOUT_QUESTIONS if one not in statements.get((batch, who), {}).get("said", {})]
             for who in readers}  # fmt: skip

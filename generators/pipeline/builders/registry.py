@@ -1,4 +1,4 @@
-"""Registry of the builders, keyed by kind of question, and the class of their input."""
+"""Class of the builders' input, and registry of the builders, keyed by kind of question."""
 
 from __future__ import annotations
 
