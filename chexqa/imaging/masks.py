@@ -1,9 +1,7 @@
 """Masks from PNG and TIFF files, run lengths and polygons, and their components; a mask is a ``bool`` array ``(H, W)``.
 
 Run lengths are in COCO's format: a size ``[height, width]``, and alternating counts of zeros and ones, down the
-columns, starting with zeros. The counts are a list or a string. Each character of the string has five bits of a number,
-and a sixth bit that is set if the number continues. From the fourth count on, the string holds the difference between
-the count and the count two positions before it.
+columns, starting with zeros. The counts are a list, or a string as pycocotools writes it.
 """
 
 from __future__ import annotations
@@ -336,6 +334,8 @@ def _read_counts(counts: str | Sequence[int], where: str) -> npt.NDArray[np.int6
             return np.array(counts, np.int64)
         except OverflowError:
             raise InputError(f"{where}: the mask's run lengths are damaged (one is far too long); {_AGAIN}") from None
+    # Each character has five bits of a number, and a sixth bit that is set if the number continues. From the fourth
+    # count on, the number is the difference between the count and the count two positions before it.
     codes = np.frombuffer(counts.encode("utf-8"), np.uint8).astype(np.int64) - _FIRST_CHARACTER
     if not codes.size or codes.min() < 0 or codes.max() >= 64:
         raise InputError(

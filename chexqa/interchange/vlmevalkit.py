@@ -1,10 +1,12 @@
 """Export of a benchmark's single-choice items as a table that VLMEvalKit reads as a custom multiple-choice set.
 
-The table has VLMEvalKit's documented format (docs/en/Development.md and the loader of its image data sets). The tests
-read the table with a loader of their own; VLMEvalKit's loader was tried by hand. The columns, separated by tabs, are
-``index`` (whole numbers), ``image``, ``hint``, ``question``, options ``A``, ``B``, …, ``answer`` (a letter),
-``category`` and ``l2-category``. ``image`` has base64 text, a list of base64 texts for several pictures (their names
-are in ``image_path``), or the index of an earlier row with the same pictures.
+The format is documented by VLMEvalKit (docs/en/Development.md and the loader of its image data sets). The columns,
+separated by tabs:
+
+- ``index``: a whole number.
+- ``image``: a picture as base64 text, a list of such texts for several pictures (their names are in ``image_path``), or
+  the index of an earlier row with the same pictures.
+- ``hint``, ``question``; ``A``, ``B``, …: the options; ``answer``: a letter; ``category`` and ``l2-category``.
 """
 
 from __future__ import annotations

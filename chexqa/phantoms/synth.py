@@ -120,14 +120,16 @@ def write_cases(
 ) -> Path:
     """Draw ``cases`` phantom cases into the new folder ``out`` and return the path of its ``cases.jsonl``.
 
-    The folder contains ``images/*.png`` (8-bit grey, longer side ``size`` pixels), ``masks/<case>/<structure>.png`` (0
-    or 255) and the manifest. The cases are spread evenly over ``findings``: one or several of ``PHANTOM_FINDINGS``.
-    Each finding is present in two thirds of its cases. Every case has a different patient. With ``twins``, each case
-    with the finding also gets a twin, which ``cases`` does not count: a case of the same patient and finding, with the
-    same radiograph drawn without the lesion.
+    Every case has a different patient. The same arguments give the same bytes. The folder appears only when it is
+    complete.
 
-    The same arguments give the same bytes, with any number of ``workers`` (processes). The folder appears only when it
-    is complete. ``on_case`` is called after every case.
+    - ``size``: the longer side of the radiographs in pixels.
+    - ``on_case``: a function that is called after every case.
+    - ``workers``: the number of processes.
+    - ``findings``: one or several of ``PHANTOM_FINDINGS``. The cases are spread evenly over them, and each finding is
+      present in two thirds of its cases.
+    - ``twins``: True to add, for each case with the finding, the same radiograph without the lesion, as a further case
+      of the patient.
     """
     out, findings = Path(out), [findings] if isinstance(findings, str) else findings
     if cases < 1:

@@ -1,11 +1,8 @@
 """Assignment of cases to reviewers, and the rounds in which blind questions are asked.
 
-All cases of a patient go to the same reviewers.
-
-The order of work is stratified and random: the first cases have nearly the same proportions of findings, question paths
-(a case's sequence of questions) and flags as all cases. Patients are assigned one by one in this order. Each patient
-goes to the reviewer who so far has the fewest cases with the patient's findings and question paths. If several
-reviewers have equally few, the reviewer with the fewest questions gets the patient.
+All cases of a patient go to the same reviewers. The order of cases is random, but the first cases have nearly the same
+proportions of findings, question paths and flags as all cases. Each reviewer gets about the same number of cases with
+each finding and question path.
 
 The questions of one case reveal each other's answers. Blind questions are therefore asked in five rounds:
 

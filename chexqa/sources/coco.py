@@ -67,10 +67,11 @@ def ingest(
 ) -> Outcome:  # fmt: skip
     """Write a manifest of a COCO file, one case for each finding of each picture.
 
-    ``labels`` maps categories to findings; a category with the name of a finding needs no entry. Polygons and boxes are
-    in pixels of the size that the picture's entry states (``width``, ``height``), or of ``drawn_on``
-    (:class:`~chexqa.sources.annotations.Pictures`). If the picture has another size, they are scaled, and the outcome's
-    remarks have the number of such pictures. Raises ``InputError`` if neither states the size.
+    - ``labels``: the finding of each category; a category with the name of a finding needs no entry.
+    - ``drawn_on``: the size of the pictures on which polygons and boxes were drawn, if the file does not state it
+      (:class:`~chexqa.sources.annotations.Pictures`). Shapes that were drawn on another size are scaled.
+
+    Raise ``InputError`` if this size is unknown.
     """
     text = read_text(file)
     refuse_foreign(file, text, None)

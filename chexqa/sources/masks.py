@@ -71,12 +71,12 @@ def from_folders(
 ) -> Outcome:
     """Write a manifest with one case for each finding mask of each picture below ``images``.
 
-    The masks of ``x.png`` are in the folder ``x`` below ``masks``: ``right_lung.png``, ``left_lung.png``,
-    ``heart.png``, and a file named like each present finding. Or they are in one folder for each structure or finding:
-    ``effusion/x.png``. ``labels`` gives further names of findings and structures. If ``anatomy`` has masks of the
-    picture, they are used instead of the folder's masks of lungs and heart. The outcome's remarks have the number of
-    pictures without a mask of a finding, and of masks without a picture. ``absent`` says which findings are absent in
-    which pictures.
+    ``masks`` has a folder for each picture (``x/effusion.png`` is a mask of ``x.png``), or a folder for each finding
+    and structure (``effusion/x.png``). The structures are ``right_lung``, ``left_lung`` and ``heart``.
+
+    - ``anatomy``: sources of masks of lungs and heart, which are used instead of those in ``masks``.
+    - ``labels``: further names of findings and structures.
+    - ``absent``: the rule that says which findings are absent in a picture.
     """
     places = Places(manifest, [images, masks, *anatomy.folders])
     outcome = Outcome(image_root=places.image_root, layout=_LAYOUT)

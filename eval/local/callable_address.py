@@ -44,12 +44,12 @@ class Target:
 class Traits:
     """Arguments that a callable takes, and attributes that it declares.
 
-    ``takes`` has the names of the keyword arguments besides the conversation; it is None if any name is accepted.
-    ``needs`` has the names of the arguments besides the conversation that have no default value, in order.
-    ``decoding_at_load`` is True if the constructor takes all decoding settings as ``decoding``.
-    ``own`` has the callable's attributes that are fields of a model's configuration (:data:`MODEL_FIELDS`).
-    ``source`` is the callable's file, used to locate errors.
-    ``version`` is the name of this file and the beginning of its SHA-256.
+    - ``takes``: the names of the keyword arguments besides the conversation; None if any name is accepted.
+    - ``needs``: the names of the arguments besides the conversation that have no default value, in order.
+    - ``decoding_at_load``: True if the constructor takes all decoding settings as ``decoding``.
+    - ``own``: the callable's attributes that are fields of a model's configuration (:data:`MODEL_FIELDS`).
+    - ``source``: the callable's file, used to locate errors.
+    - ``version``: the name of the callable's file and the beginning of its SHA-256.
     """
 
     name: str

@@ -12,13 +12,13 @@ from typing import Any, Literal
 class ModelReply:
     """Reply of a callable, if it returns more than text; a field that is not known is None.
 
-    ``text`` is the reply that the parser reads.
-    ``input_tokens``, ``output_tokens`` and ``reasoning_tokens`` are counts for budgets and tables.
-    ``reasoning`` is the model's thinking; it is stored but never read for an answer.
-    ``confidence`` (0 to 1) is the model's confidence that its answer is right.
-    ``finish_reason`` is ``stop``, or ``length`` if the reply was cut off.
-    ``model`` is the name and version of the model that answered.
-    ``refused`` is True if the model declined to answer.
+    - ``text``: the reply from which the answer is read.
+    - ``input_tokens``, ``output_tokens``, ``reasoning_tokens``: the numbers of tokens, for budgets and tables.
+    - ``reasoning``: the model's thinking; it is stored, but no answer is read from it.
+    - ``confidence``: the model's confidence that its answer is right, from 0 to 1.
+    - ``finish_reason``: ``stop``, or ``length`` if the reply was cut off.
+    - ``model``: the name and version of the model that answered.
+    - ``refused``: True if the model declined to answer.
     """
 
     text: str | None

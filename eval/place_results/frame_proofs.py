@@ -33,14 +33,9 @@ Who = tuple[str, str]
 def frame_proofs(graded: Graded) -> pl.DataFrame:
     """Return a row for each model, protocol and form of test markers (``point, box``); empty if no markers were asked.
 
-    Columns besides ``model, protocol, form``:
-
-    - ``frame``: the declared coordinate system.
-    - ``marks``: number of test markers asked for.
-    - ``found``: number of test markers found in the declared coordinate system.
-    - ``fitting``: all coordinate systems in which enough test markers are found.
-    - ``proof``: the verdict, as in :class:`chexqa.eval.places.markers.Proof`. Human readers get no test markers,
-      because their pictures have rulers in pixels; their verdict is ``given``.
+    The test markers show whether a model's numbers are in its declared coordinate system; ``proof`` is the verdict.
+    Human readers get no test markers, because their pictures have rulers in pixels; their verdict is ``given``.
+    ``docs/columns.md`` explains the further columns.
     """
     benchmark = graded.benchmark
     marks = {item.item_id for item in benchmark.items if item.kind in markers.KINDS}

@@ -32,15 +32,11 @@ Floats = npt.NDArray[np.floating]
 
 
 def random_readers(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each protocol, score and model, which compares the model with the readers.
+    """Return the comparison of models with the readers, a row for each protocol, score and model.
 
-    - ``readers``, ``patients``: the numbers of readers and of patients.
-    - ``difference``: the model's score minus the mean of the readers, with interval and ``df`` (degrees of freedom).
-    - ``p``: p of the test that the difference is zero; null for fewer than five readers.
-    - ``p_holm``: ``p`` corrected by Holm's method; null for baselines and for the grid.
-    - ``differ``: True if ``p_holm`` is below :data:`ALPHA`; null if ``p_holm`` is null.
-
-    A row needs three readers and :data:`LEAST_CLUSTERS` patients. Models with unfinished items are left out.
+    ``difference`` is the model's score minus the mean score of the readers; ``docs/columns.md`` explains the further
+    columns. ``p`` is null for fewer than five readers; ``p_holm`` and ``differ`` are also null for baselines and for
+    the grid. A row needs three readers and :data:`LEAST_CLUSTERS` patients. Models with unfinished items have no row.
     """
     known = study.completeness.filter((pl.col("unfinished") == 0) & pl.col("known"))
     rows: list[dict[str, Any]] = []

@@ -238,14 +238,12 @@ def case_stages(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def stages(study: ScoredSample) -> pl.DataFrame:
-    """Return the accuracy of each stage on each question path: of the stage alone, and with all earlier stages.
+    """Return the accuracy of each stage on each question path, a row for each model, protocol, path and stage.
 
-    - ``model, protocol, path, stage, cases, unfinished``
-    - ``reading``: the history that a model saw before the stage, such as its own answers.
     - ``accuracy``: the share of cases in which all answers of the stage are right.
     - ``gated``: the share of cases in which all answers of the stage and of all earlier stages are right.
-    - ``product``: the product of the accuracies of the stage's kinds of question.
-    - ``chance``: the probability of guessing all answers of the stage right.
+
+    ``docs/columns.md`` explains the further columns.
     """
     by = ["path", "stage"]
     rows = whole_cases(study)

@@ -47,11 +47,11 @@ class Threshold(NamedTuple):
     """Fitted threshold of one task, with its 95 % interval and the other parameters of the fit.
 
     - ``value``: the threshold, in the unit of the depths.
-    - ``low``, ``high``: the ends of the interval; NaN for fewer than :data:`LEAST_OBSERVATIONS` observations. ``low``
-      is 0 if there is no lower limit, ``high`` is infinity if there is no upper limit.
+    - ``low``, ``high``: the ends of the interval, 0 and infinity where the interval is open; NaN for fewer than
+      :data:`LEAST_OBSERVATIONS` observations.
     - ``slope``: how steeply the responses change with depth.
-    - ``bias``: in the task ``yes_no`` the criterion, in ``marks`` the share of error-free points that are marked, in
-      ``choice`` NaN.
+    - ``bias``: the criterion in the task ``yes_no``, the share of error-free points that are marked in ``marks``, and
+      NaN in ``choice``.
     - ``lapse``: the share of answers that do not depend on the picture.
     - ``tested``: the smallest and the largest tested depth.
     - ``is_determined``: False if the responses do not tell where the threshold lies.
