@@ -265,7 +265,7 @@ def decode_rgb(data: bytes, where: str) -> npt.NDArray[np.uint8]:
 def open_picture(path: Path, more: tuple[str, ...] = ()) -> tuple[Image.Image, int]:
     """Open a picture without decoding it, check its size, and return the picture and its bits per channel.
 
-    It is a PNG, a JPEG, or of one of the formats ``more``, as Pillow names them.
+    ``more`` has Pillow's names of the formats that are allowed besides PNG and JPEG.
     """
     return _opened(_read_bytes(path), path, more)
 

@@ -25,8 +25,8 @@ STORE, ABOUT, FRAME = "chexqa_turns", "chexqa_run", "chexqa_frame"
 class HarnessReply:
     """Reply of a model as a harness gives it; unknown fields are None.
 
-    ``outcome`` is ``reply`` if the parser must read ``text``; otherwise it is the state of the turn. ``finish_reason``
-    is ``length`` if the token limit cut the reply off.
+    - ``outcome``: ``reply`` if the parser must read ``text``; otherwise the state of the turn.
+    - ``finish_reason``: ``length`` if the token limit cut the reply off.
     """
 
     text: str | None

@@ -41,7 +41,7 @@ Floats = npt.NDArray[np.float64]
 def with_thirds(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows with the column ``size``: the lesion's third by size among the lesions of its finding.
 
-    It is null for a finding with fewer than three lesions.
+    ``size`` is null for a finding with fewer than three lesions.
     """
     lesions = rows.select("finding", "case_id", "lesion_share").unique(maintain_order=True)
     rank = pl.col("lesion_share").rank("ordinal").over("finding") - 1

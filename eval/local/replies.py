@@ -39,9 +39,9 @@ class PromptTooLongError(Exception):
 class CallError(Exception):
     """Error of a call without a reply.
 
-    ``kind`` is ``timeout`` or ``connection`` (the process died) if another attempt may succeed; otherwise it is None.
-    ``overflow`` is True if the conversation is too long for the model. ``fatal`` is True if every call would fail in
-    the same way.
+    - ``kind``: ``timeout`` or ``connection`` (the process died) if another attempt may succeed; None otherwise.
+    - ``overflow``: True if the conversation is too long for the model.
+    - ``fatal``: True if every call would fail in the same way.
     """
 
     def __init__(

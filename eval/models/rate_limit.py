@@ -29,7 +29,8 @@ T = TypeVar("T")
 class TransientError(Exception):
     """Failure after which another attempt may succeed.
 
-    ``kind`` is the kind of failure, ``retry_after`` the wait in seconds that the server asked for, or None.
+    - ``kind``: the kind of failure.
+    - ``retry_after``: the seconds that the server asked the client to wait; None if it did not ask.
     """
 
     def __init__(self, text: str, kind: Failure, retry_after: float | None = None) -> None:
@@ -70,10 +71,10 @@ class RetryPolicy:
 class OutagePolicy:
     """Settings for an endpoint that is down.
 
-    - ``failures``: after so many failures in a row, the endpoint counts as down.
+    - ``failures``: the number of failures in a row after which the endpoint counts as down.
     - ``pause_s``, ``pause_limit_s``: the first and the longest pause between attempts; pauses double.
-    - ``give_up_s``: after so many seconds, the endpoint is given up.
-    - ``unknown_give_up_s``: in place of ``give_up_s`` if the endpoint has never answered (probably a wrong address).
+    - ``give_up_s``: the seconds after which the endpoint is given up.
+    - ``unknown_give_up_s``: the same for an endpoint that has never answered (probably a wrong address).
     """
 
     failures: int = 5

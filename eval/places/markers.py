@@ -68,8 +68,9 @@ def is_found(form: str, shapes: Sequence[Shape], target: Target) -> bool:
 class Proof:
     """Verdict on a model's coordinate system (frame), from its answers on the test markers of one answer form.
 
-    - ``asked``: the number of test markers; ``found``: the number found in the declared frame.
-    - ``fitting``: the names of all frames in which enough markers are found.
+    - ``asked``: the number of test markers.
+    - ``found``: the number of test markers found in the declared frame.
+    - ``fitting``: the names of all frames in which enough test markers are found.
     - ``verdict``: ``proved``, ``ambiguous``, ``another fits``, ``not proved`` or ``unfinished``.
     """
 

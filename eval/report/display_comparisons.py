@@ -32,10 +32,10 @@ def margin_note(table: pl.DataFrame) -> str:
 
 
 def tables(frames: Frames) -> Iterator[tuple[str, Table]]:
-    """Yield five sorts of tables, each with its name.
+    """Yield the tables of comparisons, each with its name.
 
-    They show which of two models is better, what the study planned and did, scores without the radiograph, differences
-    between protocols, and the agreement of rankings.
+    The tables show which of two models is better, what the study planned and did, scores without the radiograph,
+    differences between protocols, and the agreement of rankings.
     """
     pairs = frames["pairs"].filter(pl.col("family") == CONFIRMATORY)
     if pairs.height:

@@ -70,7 +70,7 @@ def _correlation_of(sums: Floats) -> Floats:
 
 
 def residuals(values: Floats, groups: Ints, covariate: Floats | None = None) -> Floats:
-    """Return the values ``(N,)`` minus the mean of the row's group; ``groups (N,)`` has the group's index.
+    """Return each of the values ``(N,)`` minus the mean of its group; ``groups (N,)`` has the index of its group.
 
     With ``covariate (N,)``, a straight line over the covariate is also subtracted.
     """

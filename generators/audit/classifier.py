@@ -1,6 +1,6 @@
-"""A random forest over all artefacts together, tested on patients that it was not trained on.
+"""A random forest over all artefacts together, tested on patients that the forest was not trained on.
 
-It needs scikit-learn (the extra ``audit``). Without it, the results say so.
+The forest needs scikit-learn (the extra ``audit``); if this package is missing, the results say so.
 """
 
 from __future__ import annotations

@@ -24,10 +24,12 @@ def entry(
 ) -> str:  # fmt: skip
     """Return the text on one version: the number of items judged, the results, and the number of cases that remain.
 
-    - ``before``: the benchmark that was reviewed; ``about``: the new version's ``benchmark.json``.
+    - ``before``: the benchmark that was reviewed.
     - ``statuses``: the number of items in each status.
     - ``changes``: records of the schema ``review_change``.
-    - ``lost``: the number of cases that lost their perception items; ``readers``: the number of reviewers.
+    - ``about``: the new version's ``benchmark.json``.
+    - ``lost``: the number of cases that lost their perception items.
+    - ``readers``: the number of reviewers.
     """
     rows = list(changes)
     judged = sum(count for status, count in statuses.items() if status != UNREVIEWED)

@@ -49,8 +49,8 @@ class Design:
 
     - ``training``: the ids of the training cases.
     - ``repeats``: the ids of the items that are asked again, keyed by reader.
-    - ``cases``: the number of the study's cases, without the training cases; ``present``: how many of them show the
-      finding asked about.
+    - ``cases``: the number of the study's cases, without the training cases.
+    - ``present``: the number of these cases that show the finding asked about.
     """
 
     rule: str
