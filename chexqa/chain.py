@@ -312,9 +312,12 @@ def report(
 ) -> Path:
     """Write the report of graded runs, or of one run, and return the path of its HTML page.
 
-    The report has a page, a gallery, plots and tables. A report of other runs in ``out`` is replaced if ``overwrite``
-    is True; otherwise ``InputError`` is raised. ``workers`` is the number of processes; a script that gives more than
-    one needs the guard ``if __name__ == "__main__"``.
+    The report has a page, a gallery, plots and tables.
+
+    - ``out``: the report's folder. An earlier report of the same runs in this folder is replaced.
+    - ``overwrite``: True to replace a report of other runs, too; if False, such a report raises ``InputError``.
+    - ``workers``: the number of processes; a script that gives more than one needs the guard
+      ``if __name__ == "__main__"``.
     """
     from chexqa.eval.report import build
 

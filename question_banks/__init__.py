@@ -22,7 +22,7 @@ def names() -> list[str]:
 
 
 def load(bank: str) -> Record:
-    """Return a bank by its name or from a YAML file; :func:`read` checks it.
+    """Return the question bank with the name or in the YAML file ``bank``; raise ``InputError`` if it is invalid.
 
     >>> load("en")["language"]
     'en'

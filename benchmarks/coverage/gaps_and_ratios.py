@@ -57,9 +57,14 @@ def gap(random: np.random.Generator, patients: int, kinds: int, share: float, p:
 
 
 def retained(random: np.random.Generator, patients: int, seen: float, kept: float, rho: float, draws: int) -> Floats:
-    """Simulate studies of four yes/no answers a patient, with and without radiographs; return the ends of intervals.
+    """Simulate ``draws`` studies; return the interval of the share of the score that is retained without radiographs.
 
-    ``seen`` is the true corrected score with radiographs, and ``kept`` the part of it that stays without them.
+    - ``seen``: the true score with radiographs, corrected for chance.
+    - ``kept``: the true score without radiographs, divided by ``seen``.
+    - ``rho``: the correlation of a patient's answers.
+
+    Each patient has four yes/no answers. The result ``(2, draws)`` has the lower and the upper end of each study's
+    interval of ``kept``.
     """
     skill = run.skills(random, 0.5 + seen / 2, rho, (draws, patients))[..., None]
     right = random.random((draws, patients, 4)) < skill

@@ -109,9 +109,10 @@ def mean_of_kinds(random: np.random.Generator, draws: int, patients: int, p: flo
 
 def mean_of_findings(random: np.random.Generator, draws: int, patients: int, p: float, rho: float
                      ) -> tuple[Estimates, float]:  # fmt: skip
-    """Simulate ``draws`` studies; return each study's mean share of right answers over findings, and the true mean.
+    """Simulate ``draws`` studies; return each study's estimate of a mean over seven findings, and the true mean.
 
-    Each of the seven findings has a seventh of the patients, with two answers per patient.
+    The mean is that of the shares of right answers to each finding. Each finding has a seventh of the patients, with
+    two answers per patient.
     """
     easy = np.clip(p + np.linspace(-0.15, 0.1, FINDINGS), 0.02, 0.99)
     each = max(patients // FINDINGS, 2)
@@ -194,9 +195,10 @@ def _nested(first: list[Floats], second: list[Floats], asked: int, chance: float
 
 
 def few_lost(items: int, whole: bool = False) -> FewDiffer:
-    """Return a function that simulates two models; the second has the answers of the first, with a few more errors.
+    """Return a function that simulates two models; the second has the answers of the first, except a few more errors.
 
-    Each patient has ``items`` answers. With ``whole``, a model has all answers of a patient right, or all wrong.
+    - ``items``: the number of answers per patient.
+    - ``whole``: True if a model has all answers of a patient right, or all wrong.
     """
 
     def draw(random: np.random.Generator, draws: int, patients: int, few: float) -> tuple[Estimates, float]:
@@ -211,9 +213,10 @@ def few_lost(items: int, whole: bool = False) -> FewDiffer:
 
 def few_lost_in_one_finding(random: np.random.Generator, draws: int, patients: int, few: float
                             ) -> tuple[Estimates, float]:  # fmt: skip
-    """Simulate two models that differ only on the rarest of seven findings; return the estimates and the true gap.
+    """Simulate two models that differ only on the rarest of seven findings.
 
-    The second model has ``few`` more errors on average.
+    ``few`` is the mean number of answers that the first model has right and the second model wrong. Return each
+    simulated study's estimate of the models' difference, and the true difference.
     """
     # Each patient has one finding and one answer.
     small = max(10, patients // 31)

@@ -2,8 +2,8 @@
 
     python benchmarks/fresh_seeds/run.py [CASES] [SEEDS] [RUNS] [FIRST]
 
-The script draws phantoms, and makes a benchmark and SEEDS fresh seeds of it, from the seed FIRST (default 1) on. It
-prints:
+The script makes a benchmark of CASES phantoms, and makes it again with SEEDS other seeds (fresh seeds): FIRST (default
+1), FIRST + 1 and so on. It prints:
 
 1. The processor time of a fresh seed, divided by that of the benchmark.
 2. For each of two memorisers, the number of fresh seeds on which the test finds that the memoriser's accuracy falls.
@@ -80,7 +80,7 @@ def memorisers(cases: int, seeds: int, first: int, folder: Path) -> None:
 
     - ``cases``: the number of phantoms.
     - ``seeds``: the number of fresh seeds.
-    - ``first``: the seed of the first of them; the others follow.
+    - ``first``: the seed of the first fresh seed; the next ones have the seeds ``first + 1``, ``first + 2`` and so on.
     """
     manifest = write_cases(folder / "cases", cases, seed=1, size=512, workers=2)
     bank, loaded = question_banks.load("en"), [recipe.load(name) for name in recipe.DEFAULT]

@@ -343,7 +343,10 @@ def reviews(folder: Path, run: Run) -> None:
 
 
 def fill(path: Path, items: dict[str, Item]) -> None:
-    """Write a verdict or an answer into every row of a sheet; the reviewer ``anna`` differs from the others."""
+    """Write a verdict or an answer into every row of a review sheet.
+
+    If the sheet's file name begins with ``anna``, the values differ from those in the other reviewers' sheets.
+    """
     book = openpyxl.load_workbook(path)
     ours = path.name.startswith("anna")
     for tab in book.worksheets:

@@ -60,10 +60,12 @@ def call(*arguments: object) -> float:
 
 
 def recovered(levels: pl.DataFrame) -> list[dict[str, Any]]:
-    """Return, for each level, how many models have an interval that contains their known skill, and a rank correlation.
+    """Return a row for each level that tells how well the scores agree with the models' known skills.
 
-    The rank correlation is Kendall's tau between the known skills and the scores. A row's keys are in words, to be
-    printed.
+    A row has two figures, keyed by their titles in the printed table:
+
+    - The number of models whose interval contains their known skill.
+    - The rank correlation (Kendall's tau) of known skills and scores.
     """
     rows = []
     for place, level in enumerate(LEVELS):

@@ -261,8 +261,8 @@ def chexlocalize(
 ) -> Outcome:
     """Read CheXlocalize: ROOT contains gt_segmentations_*.json or gt_annotations_*.json, and CheXpert/<split>/….
 
-    Each outlined finding of each radiograph becomes a case, and its mask is written into the manifest. In --anatomy, a
-    picture is named patientX_studyY_viewZ_side.
+    Each outlined finding of each radiograph becomes a case, and its mask is written into the manifest. In
+    --anatomy, the pictures' names are patientX_studyY_viewZ_side; for other names, give --key-map.
     """
     return chexlocalize_source.ingest(root, manifest, Terms(access, license_, source), anatomy, labels)
 
@@ -324,9 +324,9 @@ def mimic_ils(
 
     Each finding of each study becomes a case. If the finding is present, the case has the mask of type 'global' or, if
     there is none, the first mask of type 'basic'. A negative question-answer pair of type 'global' becomes a case in
-    which the finding is absent. In --anatomy, a picture is named by its dicom_id. The folder --images has MIMIC-CXR's
-    subfolders, or it has all pictures without subfolders, named <dicom_id>.png or <dicom_id>.jpg. In the folder
-    --masks, predicted masks are <target>/<pair_id>/pred_mask.png.
+    which the finding is absent. In --anatomy, the pictures' names are their dicom_ids. The folder --images has
+    MIMIC-CXR's subfolders, or it has all pictures without subfolders, named <dicom_id>.png or <dicom_id>.jpg. In the
+    folder --masks, predicted masks are <target>/<pair_id>/pred_mask.png.
     """
     return mimic_ils_source.ingest(root, manifest, Terms(access, license_, source), images, masks, anatomy)
 

@@ -48,12 +48,12 @@ class Background:
             self._pool.shutdown()
 
     def start(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
-        """Begin the tasks, and return an iterator of ``function(task)`` in the order of the tasks.
+        """Return an iterator of ``function(task)`` in the order of the tasks; a result must depend only on its task.
 
-        A result must depend on nothing but its task. While this process waits for a result, it computes other results
-        itself, including those of workers that died. If ``workers`` is 1, no process is started: this process computes
-        all results in two threads, which start when the first result is requested.
+        With several workers, they begin at once. With one worker, this process computes all results in two threads,
+        which begin when the first result is requested.
         """
+        # While this process waits for a result, it computes other results itself, also those of workers that died.
         if self._workers == 1:
             return _by_threads(function, tasks)
         self._pool = self._pool or pool(self._workers - 1)

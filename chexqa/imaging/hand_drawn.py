@@ -1,7 +1,7 @@
 """Outlines that look drawn by hand: the smoothed borders of a mask with random deviations.
 
-A line is closed. It is an array ``(N, 2)`` of its N vertices x, y in pixels of the working image. The deviations hide
-edits of an outline.
+All outlines have deviations, so that a smooth or rough line does not give away which outlines were edited. A line is
+closed: an array ``(N, 2)`` of its N vertices x, y in pixels of the working image.
 """
 
 from __future__ import annotations

@@ -266,7 +266,7 @@ def _width(mask: Mask) -> int:
 
 
 def draw_outlines(patient: Patient, frame: Frame, change: Change = NO_CHANGE) -> Outlines:
-    """Return the body's outlines in one frame as coverage fields and masks.
+    """Return the outlines of a patient's body in a picture; ``frame`` maps the body to the picture's pixels.
 
     A lung mask is the lung field as an annotator draws it. It includes air, and fluid or consolidation in place of air.
     It excludes the heart, the mediastinum and the recess behind the diaphragm.

@@ -264,11 +264,11 @@ class Pictures:
     """
 
     def __init__(self, root: Path, drawn_on: str | None = None, masks_folder: Path | None = None) -> None:
-        """Take a folder and, as a text like "1024x800" (width and height), the size of the pictures that shapes without
-        a frame were drawn on; "pictures" or None stand for the folder's own pictures.
+        """Take the folder ``root`` of pictures.
 
-        Files in ``masks_folder`` are no pictures. If it is ``root``, nor are those in a folder named like a picture
-        beside it.
+        - ``drawn_on``: the size of the pictures on which shapes without a recorded size were drawn, such as "1024x800"
+          (width, height); "pictures" or None for the sizes of the pictures in ``root``.
+        - ``masks_folder``: a folder without pictures; if it is ``root``, its subfolders named like a picture have none.
         """
         self.root, self.scaled, self._scaled = root, Tally(), set[str]()
         self._masks_folder = masks_folder
@@ -309,9 +309,9 @@ class Pictures:
         return self._sizes[name]
 
     def fitted(self, one: Annotation) -> dict[str, Any]:
-        """Return an annotation's shape in pixels of its picture: polygons and boxes of another frame are scaled.
+        """Return an annotation's shape in pixels of its picture, scaled if it was drawn on a picture of another size.
 
-        Raises ``InputError`` if the frame has other proportions than the picture.
+        Raise ``InputError`` if that picture had other proportions.
         """
         assert one.source is not None, "shapes without a source are not kept"
         source, size, frame = one.source, self.size(one.image), one.frame or self._frame

@@ -58,12 +58,13 @@ class Labels:
 def ingest(root: Path, manifest: Path, terms: Terms, anatomy: Options, labels: Path | None) -> Outcome:
     """Write a manifest of the data set in ``root``: one case for each outlined finding of each radiograph.
 
-    In ``anatomy``, a radiograph is named ``patientX_studyY_viewZ_side``, or by a path that ends in these parts.
-    ``labels`` is a CSV with CheXpert's labels and a column ``Path`` or ``Study``; each label 0 of an existing
-    radiograph becomes a case without the finding. Masks are written into the manifest as run lengths. They come from
-    the split's file of run lengths or, if that is missing, from its polygons; both give the same pixels. A damaged
-    outline is recorded among the outcome's faults.
+    - ``anatomy``: its radiographs' names are ``patientX_studyY_viewZ_side``, or paths that end in these parts.
+    - ``labels``: a CSV with CheXpert's labels and a column ``Path`` or ``Study``. A radiograph's label 0 becomes a case
+      without the finding.
+
+    Masks are written into the manifest as run lengths. A damaged outline is recorded among the outcome's faults.
     """
+    # Masks come from the split's file of run lengths, or from its polygons if that is missing; the pixels are the same.
     places = Places(manifest, [root, *anatomy.folders])
     outcome = Outcome(image_root=places.image_root)
     reader = _Reader(root, places, terms, Anatomy(anatomy, places, outcome, _key), outcome)

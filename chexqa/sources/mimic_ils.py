@@ -24,13 +24,14 @@ FILE, MASKS = "mimic_ils_instruction_answer.json", "lesion_mask"
 
 
 def ingest(root: Path, manifest: Path, terms: Terms, images: Path, masks: Path | None, anatomy: Options) -> Outcome:
-    """Write a manifest of the data set in ``root``, study by study, with the pictures in ``images``.
+    """Write a manifest of the data set in ``root``, whose pictures are in the folder ``images``.
 
-    A present finding has the mask of its positive ``global`` pair (an instruction and a mask) or, without such a pair,
-    of its first positive ``basic`` pair. A finding with a negative ``global`` pair is absent. ``masks`` is the folder
-    of masks (default: ``lesion_mask`` in ``root``). ``anatomy`` names pictures by ``dicom_id``. A square mask of a
-    picture that is not square was drawn on the picture stretched to a square; the case's ``mask_frame`` records this.
-    The studies are read one by one, and a problem in one study is recorded among the outcome's faults.
+    - ``masks``: the folder of masks; None for ``lesion_mask`` in ``root``.
+    - ``anatomy``: its pictures' names are their ``dicom_id``.
+
+    A finding with a positive pair (an instruction and a mask) is present; its mask is that of the ``global`` pair or,
+    without one, of the first ``basic`` pair. A finding with a negative ``global`` pair is absent. A problem in one
+    study is recorded among the outcome's faults.
     """
     if not is_file(root / FILE):
         raise InputError(f"{root}: contains no {FILE}; name the folder that contains this file.")
@@ -86,6 +87,7 @@ class _Reader:
             if mask is None:
                 self._lost_masks.add(names[0])
                 continue
+            # A square mask of a picture that is not square was drawn on the picture stretched to a square.
             frame = frame_of(self._masks / mask, self._images / found)
             mask = self._places.relative(self._masks, mask)
             if self._outcome.is_first(f"{study}/{finding}", where):

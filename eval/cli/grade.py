@@ -152,8 +152,8 @@ def report(
 
     The page is DIR/index.html and opens from disk. Tables are CSV, Parquet, Markdown and LaTeX, plots SVG and PNG. An
     earlier report of the same runs in the folder is replaced; other files stay. Models that were asked different items
-    have separate pages: DIR has the largest set of items, DIR/items-2 the next; a set that only baselines were
-    asked comes last.
+    have separate pages: the page in DIR is on the largest set of items, and the page in DIR/items-2 on the next. A set
+    of items that only baselines answered comes last.
     """
     from chexqa.eval.report import build  # matplotlib loads slowly, and 'chexqa grade' does not need it
 

@@ -1,4 +1,4 @@
-"""Confidences of models (stated, from repeats, from tokens): calibration, and answers to hand to a reader.
+"""Confidences of models (stated, from repeats, from tokens): calibration, and which answers to leave to a reader.
 
 Read ``answers`` (graded answers with their confidence), then ``calibration`` (Brier score, expected calibration error),
 ``selective`` (separating right answers from wrong ones) and ``confidence_tables``.

@@ -1,4 +1,4 @@
-"""Separation of right from wrong answers by their confidence, and the choice of answers to hand to a reader."""
+"""Separation of right from wrong answers by their confidence, and the choice of answers to leave to a reader."""
 
 from __future__ import annotations
 

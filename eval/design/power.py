@@ -96,7 +96,9 @@ class Resolution(NamedTuple):
 def resolutions(
     asked: Sequence[Asked], difference: float, assumed: Assumptions, patients: int | None = None
 ) -> list[Resolution]:
-    """Return what a study can detect on each level, the mean of levels, the grid and each kind, in this order.
+    """Return which differences between models a study can detect on each of its scores.
+
+    The scores come in this order: each level, the mean of the levels, the grid, each kind of question.
 
     - ``asked``: the items of the study.
     - ``difference``: the difference of interest, as a fraction.

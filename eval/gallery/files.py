@@ -1,8 +1,11 @@
 """Files of the gallery: its page, and scripts with data, which the page loads when it needs them.
 
-One script has the index for filters, and one the pictures of the items shown first. The others come in pairs for a few
-consecutive cases: pictures and packed replies. Replies are untrusted text: they are escaped for the script, and the
-page never inserts them as markup.
+- ``index.js`` has the index for filters.
+- ``first.js`` has the pictures of the items shown first.
+- ``pictures-000.js`` has the other pictures of the first few cases, and ``cases-000.js`` their items and replies. The
+  next cases have ``pictures-001.js`` and ``cases-001.js``, and so on.
+
+Replies are untrusted text: they are escaped for the script, and the page never inserts them as markup.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ _Answers = Mapping[str, Mapping[int, Turn]]
 class Thumbs:
     """Reduced pictures of a benchmark and of its stressed items.
 
-    ``made`` has the original, the stress cell and the case of each degraded picture.
+    ``made`` has the original picture, the stress cell and the case id of each degraded picture, keyed by its name.
     """
 
     benchmark: Benchmark
@@ -41,7 +41,7 @@ class Thumbs:
         return encode_thumb(self._stressed.spoilt(*self.made[image]))
 
     def some(self, images: Iterable[str]) -> Benchmark | Thumbs:
-        """Return a source of the pictures ``images`` alone, with only the data that these pictures need."""
+        """Return an object that supplies only the pictures ``images`` and has no data of other pictures."""
         made = {image: self.made[image] for image in images if image in self.made}
         cases = {case_id: (self.benchmark.cases or {})[case_id] for _, _, case_id in made.values()}
         own = replace(self.benchmark, items=(), answers=None, cases=cases)

@@ -111,7 +111,7 @@ def grounding_findings(study: ScoredSample) -> pl.DataFrame:
     - ``flipped_irrelevant``: the share of answers that change when other lung tissue is filled in.
     - ``net_grounding``: the difference ``flipped_target - flipped_irrelevant``.
     - ``audited``: the number of cases.
-    - ``looks``: the verdict.
+    - ``looks``: :func:`verdict` on ``net_grounding``, such as "uses the lesion".
     """
     cases = triples(answer_pairs(study))
     net: NetGrounding = net_grounding(study.sample, cases)

@@ -32,12 +32,10 @@ _SAME = (*WHO, "repeat", "rotation", "item_id")
 def triples(pairs: pl.DataFrame) -> pl.DataFrame:
     """Return a row for each item that was answered on the original picture and on both filled pictures.
 
-    The answers on the filled pictures are compared with the answer on the original:
+    - ``target``: True if the answer changes when the lesion is filled in.
+    - ``irrelevant``: True if the answer changes when other lung tissue is filled in.
 
-    - ``target``: True if the answer is another one when the lesion is filled.
-    - ``irrelevant``: True if the answer is another one when other lung tissue is filled.
-
-    ``pairs`` has the rows of :func:`answer_pairs`.
+    ``pairs`` is the table that :func:`answer_pairs` returns.
     """
     changed = pairs.with_columns((pl.col("first") != pl.col("second")).alias("changed"))
     target, irrelevant = (

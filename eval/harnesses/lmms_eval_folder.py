@@ -1,5 +1,6 @@
-"""Export of a benchmark as a task folder of lmms-eval: every item is asked alone; places are left out.
+"""Export of a benchmark as a task folder of lmms-eval, without the items that ask for a place (a point or a box).
 
+Every item is asked alone.
 ``chexqa.yaml`` is the task, ``utils.py`` names the functions of :mod:`chexqa.eval.harnesses.alone`, and ``data`` has
 the rows as Parquet. chexqa's tests load the folder with a loader that follows lmms-eval's documented fields. lmms-eval
 0.7.3 itself was run by hand, with its model class for OpenAI-compatible servers.

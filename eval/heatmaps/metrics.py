@@ -5,7 +5,7 @@ A metric is at least 0, or ``None`` if it is undefined.
 - A map is resized to the mask bilinearly and scaled to 0 … 1.
 - If several pixels have the maximum, the pointing game and the cell of the grid are scored by the share of hits among
   them.
-- Overlap at Otsu's threshold and in the sweep over thresholds uses steps of 1/65280 of the map's range.
+- For IoU and Dice at Otsu's threshold and in the sweep over thresholds, the map is rounded to 1/65280 of its range.
 - AUC is exact within 0.00005.
 - A constant map has its maximum everywhere, IoU and Dice 0, AUC 0.5 and CNR 0. A map with a value that is not finite
   counts as constant.

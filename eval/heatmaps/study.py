@@ -123,10 +123,12 @@ class Study(NamedTuple):
 
 
 def prepared(graded: Mapping[str, Graded], folders: Mapping[str, Path]) -> tuple[dict[str, Graded], pl.DataFrame]:
-    """Return the grades with the models' domains and tuned values, and the sweep over thresholds.
+    """Return the models' grades with three columns added, and the table of the sweep over thresholds.
 
-    The domain is read from ``maker.json`` in the model's folder; it is null without this file. See
-    :func:`chexqa.eval.heatmaps.tuned.with_tuned` for the sweep.
+    - ``domain``: what the model was trained on, read from ``maker.json`` in its folder; null without this file.
+    - ``iou_tuned``, ``dice_tuned``: IoU and Dice at the threshold that is best on other patients.
+
+    :func:`chexqa.eval.heatmaps.tuned.with_tuned` describes the sweep.
     """
     made, sweeps = {}, []
     for name, one in graded.items():

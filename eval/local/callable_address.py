@@ -81,9 +81,9 @@ def resolve(target: Target) -> Any:
 
 
 def traits(found: Any, target: Target) -> Traits:
-    """Return the declared arguments and attributes of a function, class or object.
+    """Return what a function, class or object declares in its arguments and attributes.
 
-    Raise ``InputError`` if the object cannot be asked.
+    Raise ``InputError`` if the object cannot be used as a model.
     """
     who = target.who
     function, batches = _called(found, who)

@@ -123,9 +123,9 @@ class BaselineResponder:
 
     @cached_property
     def frequent(self) -> dict[str, list[tuple[int, ...]]]:
-        """Return the right answers to each kind of question, the most frequent first, keyed by kind.
+        """Return the right answers to the items of each kind of question, the most frequent first, keyed by kind.
 
-        For grid questions, each cell in a key counts as an answer of its own.
+        For grid questions, each right cell counts as an answer of its own.
         """
         counts: dict[str, Counter[tuple[int, ...]]] = {}
         for item in self.benchmark.items:

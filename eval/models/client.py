@@ -90,7 +90,7 @@ class Client:
         self._pools: dict[str, Pool] = {}
 
     def check(self, model: Model) -> None:
-        """Raise ``InputError`` if a model's provider is unknown, or if a callable cannot be asked; send nothing."""
+        """Raise ``InputError`` if a model's provider is unknown or its callable is unusable; send nothing."""
         if model.python is not None:
             in_process.check(model)
             return

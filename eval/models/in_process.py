@@ -32,7 +32,7 @@ def is_weights(name: str) -> bool:
 
 
 def of_callable(given: Any, name: str | None = None, devices: Iterable[str] = ()) -> Model:
-    """Return a callable as a model; raise ``InputError`` if it does not exist or cannot be asked.
+    """Return a callable as a model; raise ``InputError`` if it does not exist or cannot be used as a model.
 
     ``given`` is a function, class or object, or the address of one (``FILE.py:NAME``). Its attributes, such as
     ``max_images`` and ``context_tokens``, become fields of the model.

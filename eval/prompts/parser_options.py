@@ -106,10 +106,11 @@ _FIGURES = [
 
 
 class Found(NamedTuple):
-    """Option numbers found at one position of a line, and the offset after them.
+    """Options that an answer names at one position of a line.
 
-    The numbers are None if the position has a name that belongs to no option. ``by_name`` is True if every option found
-    is named by its text, not by its number.
+    - ``numbers``: the numbers of the options; None if one of them does not exist, such as option 7 of 4.
+    - ``end``: the offset of the text that follows.
+    - ``by_name``: True if every option is named by its text, not by its number.
     """
 
     numbers: Numbers | None

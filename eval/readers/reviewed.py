@@ -30,10 +30,14 @@ COLUMNS: dict[str, Any] = {
 def load(folder: Path, benchmark: Benchmark) -> pl.DataFrame:
     """Return a row with the columns :data:`COLUMNS` for each item that reviewers answered before they saw the key.
 
-    ``folder`` holds ``review.json`` and ``verdicts.jsonl``. ``reviewed`` is the settled answer, otherwise the key.
+    ``folder`` has ``review.json`` and ``verdicts.jsonl``. The column ``reviewed`` has the answer on which the reviewers
+    settled, or the key if they settled on none.
 
-    Raise ``InputError`` for a review of another benchmark, items that are not a random sample, too few items, or too
-    many items without a settled answer.
+    Raise ``InputError`` in these cases:
+
+    - The review is of another benchmark.
+    - The reviewed items are too few, or are not a random sample.
+    - Too many items have no settled answer.
     """
     batch = load_batch(folder)
     if batch.hash != benchmark.hash:

@@ -104,11 +104,11 @@ def plain_table(title: str, first: str, heads: Sequence[str], note: str = "") ->
 
 
 def print_table(table: Table, out: Console) -> None:
-    """Print a table after an empty line; if it is too wide for the console, print it in parts, one below the other.
+    """Print an empty line, a table, and the table's note (its caption).
 
-    The first column is as wide as its longest name, up to a limit, so that names are not broken. The note has the width
-    of the console, even below a narrow table.
+    A table that is too wide for the console is printed in parts, one below the other.
     """
+    # The note is printed apart from the table, so that it has the width of the console even below a narrow table.
     for part in _parts(table, out):
         note, part.caption = part.caption, None
         out.print()

@@ -30,14 +30,14 @@ class Status:
     """Status of one model in a run; None means unknown.
 
     - ``total``: number of turns of the run; None if the benchmark is missing.
-    - ``cost_usd``, ``tokens``: None if one reply's value is unknown.
-    - ``uncounted_attempts``: number of attempts that are missing from cost and tokens, although they may be billed.
+    - ``cost_usd``, ``tokens``: the sums over all replies; None if the value of a reply is unknown.
+    - ``uncounted_attempts``: number of attempts that may be billed but are not part of ``cost_usd`` and ``tokens``.
     - ``done``: number of turns in a final state.
     - ``states``: number of turns, keyed by the state of the newest attempt.
     - ``set_aside``: number of lines of the logs that are not turns.
-    - ``rate_per_min``: replies per minute; None if the last turn failed, or without recent replies.
+    - ``rate_per_min``: replies per minute; None if the last turn failed, or if there are no recent replies.
     - ``left_s``: the expected time until the model is finished, in seconds; None for a finished model.
-    - ``last_turn``, ``last_reply``: times.
+    - ``last_turn``, ``last_reply``: times of the last turn and of the last reply.
     - ``last_error``: the text of the last turn if it failed.
     - ``note``: a sentence if the server reports that another model answered.
     - ``decided``: a sentence if a stopping rule ended the run.

@@ -84,10 +84,10 @@ class Graded:
     """Grades of runs, with the benchmark and the runs that they were made from.
 
     - ``grades``: the table of grades (:data:`COLUMNS`).
-    - ``domains``: ``general``, ``medical`` or ``baseline``, by model; models of unknown domain are missing.
-    - ``allow_partial``: True if a model with unfinished items gets scores, from its finished items.
+    - ``domains``: the domain of each model (``general``, ``medical`` or ``baseline``) if it is known.
+    - ``allow_partial``: True if a model with unfinished items gets scores from its finished items.
     - ``changed``: the turns that the current parser reads differently from the run (``rereading.COLUMNS``), or None.
-    - ``on``: the run whose cases alone are graded; None for all cases.
+    - ``on``: a run; only the cases of this run are graded, in all runs. None to grade all cases.
     - ``reviewed``: the sample of reviewed items (``chexqa.eval.readers.reviewed.COLUMNS``), or None.
     - ``second``: the key compared with a second reader's masks (``chexqa.eval.readers.second_reader.COLUMNS``), or
       None.

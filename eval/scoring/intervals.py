@@ -96,7 +96,7 @@ class Makeup:
     alike_squares: Floats
 
     def sum(self, weights: sparse.csr_matrix, variance: Floats) -> Makeup:
-        """Return the numbers for C sums of scores weighted by ``weights (C, M)``; the sums have ``variance (C,)``."""
+        """Return the makeup of C sums of scores with the weights ``weights (C, M)`` and variances ``variance (C,)``."""
         down = (abs(weights) - weights) / 2
         least = np.where(_by_row(weights, weights.data < 0) > 0, np.nan, _weighted(weights, self.least, 2))
         return Makeup(

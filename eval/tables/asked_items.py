@@ -266,7 +266,10 @@ def published(benchmark: Benchmark) -> list[Record]:
 
 
 def published_table(benchmark: Benchmark) -> pl.DataFrame:
-    """Return the published scores as a table; its rows say that they are published and from another sample."""
+    """Return the scores published for the grid task as a table; it has no rows if the radiographs are phantoms.
+
+    The column ``note`` says that the score is published and was measured on a sample other than this benchmark.
+    """
     names = ["task", "name", "value", "measure", "source", "sample"]
     schema = {name: pl.Float64 if name == "value" else pl.String for name in names}
     frame = pl.DataFrame(published(benchmark), schema=schema)

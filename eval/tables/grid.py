@@ -29,9 +29,9 @@ BY = [*WHO, "finding"]
 
 
 def rows_of(study: ScoredSample) -> pl.DataFrame:
-    """Return the rows of the grid task with answers and keys.
+    """Return the answers of the grid task with the items' keys.
 
-    ``can`` is True if at least one cell of the item's grid is a hit.
+    The column ``can`` is True if the item can be answered right: choosing at least one of its cells is a hit.
     """
     rows = study.said.filter(pl.col("kind") == GRID_CELL)
     return rows.with_columns((pl.col("answer").list.len() > 0).alias("can"))

@@ -109,9 +109,10 @@ def _spread(name: str) -> list[str]:
 
 
 def level_numbers(study: ScoredSample) -> LevelNumbers:
-    """Return the estimates of the scores :data:`LEVEL_NUMBERS`, and facts for each kind of question.
+    """Return the scores :data:`LEVEL_NUMBERS` of each model on the levels, and a table on the kinds of question.
 
-    The estimates are those of each level, then of the mean of the levels.
+    - A score has estimates for each level, followed by those for the mean of the levels.
+    - The table has the numbers of items and patients, and chance, for each model and kind (``Scores.facts``).
     """
     found = scores(study, compared(study, [*WHO, "level", *SCORED]), ["level", "kind"])
     estimates = (found.accuracy, found.corrected, found.answered, found.answered_corrected, found.guessed_corrected)

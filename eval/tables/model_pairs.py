@@ -1,13 +1,13 @@
 """Models compared on the same items: differences, corrected tests, and groups of models that do not differ.
 
-Holm's method corrects the tests of a family together:
+Holm's method corrects the tests of a family together. Two families test the scores of the levels, and their mean, under
+the main protocol (``end_to_end`` if it was run, otherwise the first protocol):
 
-- The main family is fixed in advance: every pair of models, and the medical with the general models, on each level and
-  on the mean of levels, under the main protocol (``end_to_end`` if it was run, otherwise the first protocol).
-- A second family has the same scores and protocol, and all pairs with a person (a reader in a reader study).
-- All other differences are exploratory, among them all differences from a baseline.
+- The main family compares every two models, and the medical models as a group with the general models as a group.
+- The second family compares every person (a reader in a reader study) with every model and every other person.
 
-Models with partial scores, and models of a run that a stopping rule ended, are not compared.
+All other tests are exploratory, such as those of a baseline. Models with partial scores, and models of a run that a
+stopping rule ended, are not compared.
 """
 
 from __future__ import annotations
@@ -229,10 +229,10 @@ def compare_models(study: ScoredSample) -> Comparison:
 
 
 def tests(matrix: ScoreMatrix, domains: Mapping[str, str], margin: float) -> pl.DataFrame:
-    """Test every pair of models, and medical against general models, on every score; return uncorrected p-values.
+    """Test the difference on every score between every two models, and between the medical and the general models.
 
-    Intervals and p-values are computed separately: an interval may contain 0 although p is below 0.05, or exclude 0
-    although p is larger. Models are called alike if their scores differ by less than the fraction ``margin``.
+    The p-values are not corrected. They are computed apart from the intervals: an interval may contain 0 although p is
+    below 0.05. Models are called alike if their scores differ by less than the fraction ``margin``.
     """
     count = len(matrix.models)
     rows: list[tuple[Any, ...]] = []

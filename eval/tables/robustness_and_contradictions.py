@@ -89,8 +89,8 @@ def without_radiograph(study: ScoredSample) -> pl.DataFrame:
     - ``without``: what was shown instead of the radiograph: nothing (``blind``), or only what is drawn on it (``overlay
       only``).
     - ``difference``: ``with_image - without_image``.
-    - ``retained``: ``without_image / with_image``; null if ``with_image`` is not above chance. It has an interval if
-      that of ``with_image`` is above chance.
+    - ``retained``: ``without_image / with_image``; null if the score ``with_image`` is not above chance. The interval
+      of ``retained`` is null if the lower end of the interval of ``with_image`` is not above chance.
 
     Runs that asked different items are not compared.
     """

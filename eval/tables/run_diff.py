@@ -107,11 +107,12 @@ def compare_runs(
 
 
 def load_pair(paths: tuple[Path, Path], folders: Sequence[Path | None]) -> tuple[Run, Run]:
-    """Return two runs; each path is a run's folder or a file of predictions (``.jsonl``).
+    """Load two runs; each path is a run's folder or a file of predictions (``.jsonl``).
 
-    ``folders`` has the benchmark of each file of predictions; None for the other run's benchmark. If both paths are the
-    same folder, the run is loaded once, and its log lines that are not turns are reported once.
+    ``folders`` has the benchmark's folder for each path. It matters only for a file of predictions; None means that the
+    file has the same benchmark as the other path.
     """
+    # If both paths are the same folder, the run is loaded once, and its log lines that are not turns are reported once.
     found: dict[Path, Run | None] = {}
     for path in dict.fromkeys(paths):
         found[path] = None if path.is_file() and path.suffix == ".jsonl" else read_run.load(path)

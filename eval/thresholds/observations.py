@@ -1,4 +1,4 @@
-"""Answers as observations of a psychometric function: the depth of an error, and the response."""
+"""Answers as observations of a psychometric function: the depth of the error in an outline, and the response to it."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _FLOATS = [name for name, kind in _SCHEMA.items() if kind == pl.Float64]
 
 
 def thresholds(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each model or reader and task: the depth from which errors of an outline are noticed.
+    """Return the depth from which errors of an outline are noticed: a row for each task of each model or reader.
 
     ``docs/columns.md`` explains the columns.
     """

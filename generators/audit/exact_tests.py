@@ -115,11 +115,14 @@ class BinaryScore(NamedTuple):
 
 
 class NullScore(NamedTuple):
-    """Distribution of the number of right answers by chance: ``least + each * hits``, where a hit is a right pick.
+    """Distribution of the number of right answers that a predictor gives by chance.
+
+    A hit is a picked candidate that is right. The number of right answers is ``least + each * hits``.
 
     - ``mass``: the probabilities of 0, 1, 2, … hits.
     - ``least``: the number of right answers if there is no hit.
-    - ``each``: the number of right answers that a hit adds: 1, or 2 for yes/no answers.
+    - ``each``: the number of right answers that a hit adds: 1 if each pick is an answer, or 2 if each candidate gets a
+      yes or a no (a hit is a right yes, and also leaves a right no, as one wrong candidate fewer is picked).
     """
 
     mass: Mass
@@ -128,15 +131,13 @@ class NullScore(NamedTuple):
 
     @classmethod
     def of(cls, contests: Iterable[HypergeometricTrial], answers: int, right: int) -> NullScore:
-        """Return the distribution of right answers by chance in the contests of a predictor.
+        """Return the distribution by chance for a predictor.
 
-        - ``answers``: the number of answers that the predictor gave: an answer for each pick, or yes or no for each
-          candidate.
+        - ``contests``: the trials in which the predictor picked among candidates.
+        - ``answers``: the number of answers that it gave: one for each pick, or one (yes or no) for each candidate.
         - ``right``: the number of its right answers.
         """
         rows = list(contests)
-        # A yes or no to every candidate: each hit adds two right answers, since the number of picks is fixed and one
-        # wrong candidate less is picked.
         hits, each = sum(row.hits for row in rows), 1 if answers == sum(row.picked for row in rows) else 2
         return cls(mass_of_hits(rows), right - each * hits, each)
 

@@ -97,7 +97,10 @@ class Result:
 
     @property
     def excess(self) -> float | None:
-        """Return how far the smallest leak that the test finds (power 80 %) exceeds chance; None if unknown."""
+        """Return ``detectable - chance``; None if ``detectable`` is None.
+
+        ``detectable`` is the smallest share of right answers at which the test finds a leak with a power of 80 %.
+        """
         return None if self.detectable is None else self.detectable - self.chance
 
     @property

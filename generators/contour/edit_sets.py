@@ -349,10 +349,11 @@ def _any_pair(holds: Weights, pairs: npt.NDArray[np.bool_]) -> npt.NDArray[np.bo
 
 
 def overlap(around: Window, neighbourhood: Mask, first: Edit, second: Edit) -> tuple[bool, int]:
-    """Return True if ``second`` meets the area ``neighbourhood``, and the number of pixels in both edits.
+    """Compare the areas that two edits change; return two values.
 
-    ``neighbourhood`` is a mask of the surroundings of ``first``, cropped to the window ``around``. If the first value
-    is False, the number is 0.
+    - True if the area of ``second`` meets ``neighbourhood``, a mask of the surroundings of ``first``, cropped to the
+      window ``around``.
+    - The number of pixels that both areas have in common; 0 if the first value is False.
     """
     rows, columns = (
         slice(max(a.start, b.start), min(a.stop, b.stop)) for a, b in zip(around, second.slices, strict=True)

@@ -4,13 +4,14 @@ An altered item's id is the original item's id, ``@`` and a condition, such as `
 
 - ``target``: the lesion is filled in.
 - ``partial``: a part of the lesion is filled in.
-- ``irrelevant``: lung beside the lesion is filled in.
+- ``irrelevant``: other lung tissue is filled in.
 - ``mirror``: the radiograph is mirrored.
 
 The files, which a benchmark has only if it was made with ``--interventions``:
 
 - ``interventions.jsonl``: the altered items as a model may see them.
-- ``interventions-key.jsonl``: their keys, and a reason for each case that could not be altered in one of these ways.
+- ``interventions-key.jsonl``: the keys of the altered items. If a case could not be altered under a condition, the file
+  gives the reason.
 """
 
 from __future__ import annotations

@@ -15,9 +15,9 @@ _FILLS = {
 
 
 def lines(about: Record) -> list[str]:
-    """Return the Markdown text on altered pictures, from the content of ``benchmark.json``.
+    """Return the lines of a benchmark's card that describe its altered pictures, as Markdown; no lines if it has none.
 
-    The text is empty if the benchmark has no altered pictures.
+    ``about`` is the content of ``benchmark.json``.
     """
     found = about.get("interventions")
     if found is None:

@@ -1,7 +1,7 @@
-"""The mirrored place in the other lung: each pixel of one lung belongs to one pixel of the other.
+"""The mirrored place in the other lung: each pixel of one lung corresponds to one pixel of the other.
 
-The two pixels lie at the same share of the height of their lungs, and at the same share of the width in their row, from
-the chest wall inwards. Mirroring a place twice gives the place itself.
+Both pixels have the same height, as a share of their lung's height. Both have the same distance from the chest wall, as
+a share of their lung's width in this row. Mirroring a place twice gives the place itself.
 """
 
 from __future__ import annotations

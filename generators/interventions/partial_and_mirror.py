@@ -36,10 +36,12 @@ class Asked:
 
 
 class PartialTarget(NamedTuple):
-    """Part of a lesion that an altered picture fills.
+    """Part of a lesion that is filled in to make an altered picture.
 
-    ``filled`` and ``rest`` are masks ``(H, W)`` of this part and of the remaining lesion; ``part`` is the part's name.
-    ``keys`` has the new key of each kind.
+    - ``filled``: the mask ``(H, W)`` of the part.
+    - ``part``: the name of the part.
+    - ``rest``: the mask ``(H, W)`` of the rest of the lesion.
+    - ``keys``: the key of each kind of question for the altered picture.
     """
 
     filled: Mask

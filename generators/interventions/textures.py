@@ -132,7 +132,10 @@ class _Search:
         self.views = {False: views, True: tuple(np.ascontiguousarray(view[:, ::-1]) for view in views)}
 
     def pieces(self, piece: _Piece) -> list[tuple[_Piece, _Source]]:
-        """Return the pieces of a patch that can be filled with texture of other lung tissue, each with its source."""
+        """Divide ``piece`` until other lung tissue can fill the parts; return these parts, each with its source.
+
+        Parts that are too small to be divided again, and cannot be filled, are left out.
+        """
         if not piece.mask.any():
             return []
         inner = window(piece.mask)

@@ -115,8 +115,8 @@ class Checkpoint:
     ) -> Record:  # fmt: skip
         """Write the benchmark's files, delete those that only the generation needs, and rename the folder to ``out``.
 
-        ``altered`` has each case's record of altered pictures, or None; ``fill`` is the name of the fill that made
-        them.
+        - ``altered``: a record of the altered pictures for each case; None for a benchmark without altered pictures.
+        - ``fill``: the name of the fill that made the altered pictures.
         """
         extra: set[str] = set()
         if altered is not None:

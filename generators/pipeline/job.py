@@ -55,7 +55,7 @@ class GenerationJob:
 
     @property
     def questions(self) -> list[Question]:
-        """Return the kinds of question that are not built in: from plugins, and on places."""
+        """Return the kinds of question that are not built in: those of plugins, and those that ask for places."""
         own = [] if self.places is None else place_builders.questions(self.places, self.bank["language"])
         return [*plugins.load(self.plugins), *own]
 

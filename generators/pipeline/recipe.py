@@ -43,9 +43,9 @@ class PerceptionRecipe:
       findings.
     - ``exclude_relatives``: True if no lesion-free case may show a parent, child or look-alike of the finding.
     - ``pa_only``: the findings that are asked about on PA views only.
-    - ``depths``: the depths of edits, as fractions of the picture's longer side. Each case gets one depth for all its
-      edits; small, medium and large lesions get each depth equally often. If ``depths`` is empty, ``deformation``
-      alone limits the depths.
+    - ``depths``: the possible depths of edits, as fractions of the picture's longer side. Each case gets one of them
+      for all its edits; small, medium and large lesions get each depth equally often. If empty, edits have any depth
+      that ``deformation`` allows.
     """
 
     name: str

@@ -120,7 +120,12 @@ class _Found:
 
 @dataclass
 class Parts:
-    """Parts of a file, keyed by their names in lower case, and counts of the content read from the parts so far."""
+    """Parts of an xlsx file, and how much has been read from them so far.
+
+    - ``names``: the parts, keyed by their names in lower case.
+    - ``size``: the number of unpacked bytes read.
+    - ``elements``, ``cells``, ``characters``: the numbers of XML elements, cells and characters of text read.
+    """
 
     path: Path
     archive: zipfile.ZipFile

@@ -76,7 +76,7 @@ class PartAnswers:
 
     @property
     def closed(self) -> datetime.datetime | None:
-        """The time at which the reader closed the part; None while it is open, or without a readable time."""
+        """The time at which the reader closed the part; None if the part is open, or if the time is unreadable."""
         try:
             at = datetime.datetime.fromisoformat(self.saved) if self.locked and self.saved else None
         except ValueError:

@@ -48,10 +48,11 @@ def saw_the_key(verdicts: Iterable[Verdict]) -> dict[str, int]:
 
 
 def turns_of(bench: Benchmark, verdicts: Iterable[Verdict]) -> dict[str, list[Turn]]:
-    """Return the turns of each reader, and of the majority if there are several readers, keyed by name.
+    """Return the turns of each reader and, if there are several readers, of their majority, keyed by model name.
 
-    A row with neither an answer nor a reason counts as not asked, a row with only a reason as an empty reply. Readers
-    who saw the key of an item that they answered later are left out.
+    - A row with neither an answer nor a reason counts as not asked.
+    - A row with only a reason counts as an empty reply.
+    - A reader who answered an item after seeing its key is left out altogether.
     """
     said: dict[str, dict[str, Verdict]] = {}
     every = list(verdicts)
@@ -165,7 +166,10 @@ def _check_place(out: Path, bench: Benchmark, logs: Iterable[str]) -> None:
 
 
 def cases_of(bench: Benchmark, batch: Batch) -> dict[str, list[str]]:
-    """Return the ids of the cases that each reader read, keyed by the reader's model name in the run."""
+    """Return the ids of the cases dealt to each reader, keyed by the name under which the run lists the reader.
+
+    The majority (:data:`MAJORITY`) has the cases dealt to two readers or more.
+    """
     case_of = {item_row_id(item.item_id): item.case_id for item in bench.items}
     dealt = {
         model_name(sheet.reviewer): {case_of[row] for row in sheet.rows}
