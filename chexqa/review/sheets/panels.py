@@ -59,7 +59,7 @@ class Panel(NamedTuple):
 def item_panel(bench: Benchmark, item: Item) -> Panel | None:
     """Return the panel that shows the masks behind an item's key; ``None`` if the item has no panel.
 
-    The panel shows the lesion, so it never belongs on a blind sheet. Raise ``InputError`` for damaged pictures or masks.
+    The panel shows the lesion, so it must not be on a blind sheet. Raise ``InputError`` for damaged pictures or masks.
     """
     if not has_panel(bench, item):
         return None
