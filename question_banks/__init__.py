@@ -22,7 +22,9 @@ def names() -> list[str]:
 
 
 def load(bank: str) -> Record:
-    """Return the question bank with the name or in the YAML file ``bank``; raise ``InputError`` if it is invalid.
+    """Return a question bank; ``bank`` is its name or the path of a YAML file.
+
+    Raise ``InputError`` if the bank does not exist or is not valid.
 
     >>> load("en")["language"]
     'en'

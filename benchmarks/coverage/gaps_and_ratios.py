@@ -57,7 +57,7 @@ def gap(random: np.random.Generator, patients: int, kinds: int, share: float, p:
 
 
 def retained(random: np.random.Generator, patients: int, seen: float, kept: float, rho: float, draws: int) -> Floats:
-    """Simulate ``draws`` studies; return the interval of the share of the score that is retained without radiographs.
+    """Simulate ``draws`` studies; return intervals for the share of a score that remains without radiographs.
 
     - ``seen``: the true score with radiographs, corrected for chance.
     - ``kept``: the true score without radiographs, divided by ``seen``.

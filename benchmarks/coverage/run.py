@@ -109,10 +109,10 @@ def mean_of_kinds(random: np.random.Generator, draws: int, patients: int, p: flo
 
 def mean_of_findings(random: np.random.Generator, draws: int, patients: int, p: float, rho: float
                      ) -> tuple[Estimates, float]:  # fmt: skip
-    """Simulate ``draws`` studies; return each study's estimate of a mean over seven findings, and the true mean.
+    """Simulate ``draws`` studies; return each study's mean score over seven findings, and the true mean.
 
-    The mean is that of the shares of right answers to each finding. Each finding has a seventh of the patients, with
-    two answers per patient.
+    The score of a finding is the share of right answers. Each finding has a seventh of the patients, with two answers
+    per patient.
     """
     easy = np.clip(p + np.linspace(-0.15, 0.1, FINDINGS), 0.02, 0.99)
     each = max(patients // FINDINGS, 2)
@@ -215,8 +215,8 @@ def few_lost_in_one_finding(random: np.random.Generator, draws: int, patients: i
                             ) -> tuple[Estimates, float]:  # fmt: skip
     """Simulate two models that differ only on the rarest of seven findings.
 
-    ``few`` is the mean number of answers that the first model has right and the second model wrong. Return each
-    simulated study's estimate of the models' difference, and the true difference.
+    In a study, ``few`` answers are on average right from the first model and wrong from the second. Return each study's
+    estimate of the models' difference, and the true difference.
     """
     # Each patient has one finding and one answer.
     small = max(10, patients // 31)

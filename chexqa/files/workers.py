@@ -50,8 +50,8 @@ class Background:
     def start(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
         """Return an iterator of ``function(task)`` in the order of the tasks; a result must depend only on its task.
 
-        With several workers, they begin at once. With one worker, this process computes all results in two threads,
-        which begin when the first result is requested.
+        With several workers, the tasks begin at once. With one worker, this process computes all results in two
+        threads, which begin when the first result is requested.
         """
         # While this process waits for a result, it computes other results itself, also those of workers that died.
         if self._workers == 1:

@@ -1,6 +1,6 @@
 """Outlines that look drawn by hand: the smoothed borders of a mask with random deviations.
 
-All outlines have deviations, so that a smooth or rough line does not give away which outlines were edited. A line is
+All outlines have deviations, edited or not, so that the smoothness of an outline does not reveal an edit. A line is
 closed: an array ``(N, 2)`` of its N vertices x, y in pixels of the working image.
 """
 

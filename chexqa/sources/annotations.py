@@ -268,7 +268,7 @@ class Pictures:
 
         - ``drawn_on``: the size of the pictures on which shapes without a recorded size were drawn, such as "1024x800"
           (width, height); "pictures" or None for the sizes of the pictures in ``root``.
-        - ``masks_folder``: a folder without pictures; if it is ``root``, its subfolders named like a picture have none.
+        - ``masks_folder``: a folder without pictures; if it is ``root``, subfolders with a picture's name have none.
         """
         self.root, self.scaled, self._scaled = root, Tally(), set[str]()
         self._masks_folder = masks_folder

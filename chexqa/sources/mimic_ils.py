@@ -27,7 +27,7 @@ def ingest(root: Path, manifest: Path, terms: Terms, images: Path, masks: Path |
     """Write a manifest of the data set in ``root``, whose pictures are in the folder ``images``.
 
     - ``masks``: the folder of masks; None for ``lesion_mask`` in ``root``.
-    - ``anatomy``: its pictures' names are their ``dicom_id``.
+    - ``anatomy``: the source of masks of lungs and heart, in which a picture's name is its ``dicom_id``.
 
     A finding with a positive pair (an instruction and a mask) is present; its mask is that of the ``global`` pair or,
     without one, of the first ``basic`` pair. A finding with a negative ``global`` pair is absent. A problem in one

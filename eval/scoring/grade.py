@@ -87,7 +87,7 @@ class Graded:
     - ``domains``: the domain of each model (``general``, ``medical`` or ``baseline``) if it is known.
     - ``allow_partial``: True if a model with unfinished items gets scores from its finished items.
     - ``changed``: the turns that the current parser reads differently from the run (``rereading.COLUMNS``), or None.
-    - ``on``: a run; only the cases of this run are graded, in all runs. None to grade all cases.
+    - ``on``: the folder of a run; only the cases of this run are graded, in all runs. None to grade all cases.
     - ``reviewed``: the sample of reviewed items (``chexqa.eval.readers.reviewed.COLUMNS``), or None.
     - ``second``: the key compared with a second reader's masks (``chexqa.eval.readers.second_reader.COLUMNS``), or
       None.

@@ -121,8 +121,8 @@ class NullScore(NamedTuple):
 
     - ``mass``: the probabilities of 0, 1, 2, … hits.
     - ``least``: the number of right answers if there is no hit.
-    - ``each``: the number of right answers that a hit adds: 1 if each pick is an answer, or 2 if each candidate gets a
-      yes or a no (a hit is a right yes, and also leaves a right no, as one wrong candidate fewer is picked).
+    - ``each``: the number of right answers that a hit adds: 1 if each pick is an answer; 2 if each candidate gets a
+      yes or a no (the number of picks is fixed, so one more right yes is also one more right no).
     """
 
     mass: Mass

@@ -10,8 +10,8 @@ An altered item's id is the original item's id, ``@`` and a condition, such as `
 The files, which a benchmark has only if it was made with ``--interventions``:
 
 - ``interventions.jsonl``: the altered items as a model may see them.
-- ``interventions-key.jsonl``: the keys of the altered items. If a case could not be altered under a condition, the file
-  gives the reason.
+- ``interventions-key.jsonl``: the keys of the altered items; also the reason if a case has no altered item of a
+  condition.
 """
 
 from __future__ import annotations
