@@ -174,8 +174,9 @@ def _definitions(audit: Audit) -> list[str]:
     return [
         "## Definitions",
         "\n".join(kinds),
-        "Sides are the patient's. *Chance* is one over the number of legal answers. *Prior* is the accuracy of always "
-        "giving the most frequent answer of the kind and finding; with few items it is above chance in any case. "
+        "Sides are the patient's. *Chance* is one over the number of legal answers, and for points the probability "
+        "of the most probable answer. *Prior* is the accuracy of always giving the most frequent answer of the kind "
+        "and finding; with few items it is above chance in any case. "
         "Paths: lesion-free (detection only), revision-free (the outline fits) and revision-required (the outline was "
         "altered in one to three places).",
         "\n".join(recipes),

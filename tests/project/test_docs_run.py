@@ -25,6 +25,7 @@ from chexqa.cli.main import run
 from chexqa.eval.models import registry
 from chexqa.eval.scoring.grade import grade_folders
 from chexqa.eval.tables.all_tables import all_tables
+from chexqa.frames import load_benchmark
 
 Args = list[str]
 Step = str | Callable[[Path], None]
@@ -140,6 +141,12 @@ def ten_lines(made: Path) -> None:
     assert Path("python-report/index.html").is_file()
 
 
+def another_question(made: Path) -> None:
+    """The page's bank asks about every finding in other words than chexqa's own."""
+    asked = [item.question for item in load_benchmark("bench").items if item.kind == "detection"]
+    assert {question[:10] for question in asked} == {"Do you see"}
+
+
 SCENES = {
     "README: first commands": Scene("README.md", (
         "synth phantoms", "eval bench --model-id", examples("README.md"), "eval bench --models tuned",
@@ -153,7 +160,9 @@ SCENES = {
     "a recipe": Scene("extending.md", (
         given.chestx_det_cases, examples("extending.md"), "validate nodules.yaml", "validate own.jsonl",
     )),
-    "a question": Scene("extending.md", (given.cases, examples("extending.md"), "validate plain.yaml")),
+    "a question": Scene("extending.md", (
+        given.cases, examples("extending.md"), "validate plain.yaml", another_question,
+    )),
     "a kind of question": Scene("extending.md", (
         given.cases, examples("extending.md"), "generate cases.jsonl --plugin", ratio_counts_in_no_headline,
     )),
