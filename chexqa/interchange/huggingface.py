@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 import yaml
 
+from chexqa.contract import benchmark as benchmarks
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item, Picture
 from chexqa.files.jsonio import Record, json_bytes, write_bytes
@@ -71,7 +72,7 @@ _COLUMN_WORDS = {
 
 
 def export_dataset(
-    benchmark: Benchmark, out: str | Path, key: KeyChoice, advance: Callable[[], None] = lambda: None,
+    bench: Benchmark | str | Path, out: str | Path, key: KeyChoice, advance: Callable[[], None] = lambda: None,
     about: DatasetAbout | None = None,
 ) -> int:  # fmt: skip
     """Write the dataset into the new folder ``out``, and return the number of items.
@@ -81,6 +82,7 @@ def export_dataset(
     also gets Croissant metadata (``croissant.json``), ``eval.yaml``, and the figures of the benchmark's audit, if there
     was one.
     """
+    benchmark = bench if isinstance(bench, Benchmark) else benchmarks.load(Path(bench))
     about = dataset_about.load(None, benchmark) if about is None else about
     if key != "none":
         benchmark.key("an export with answers")

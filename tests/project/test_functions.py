@@ -196,7 +196,7 @@ def test_the_functions_of_api_take_texts_for_paths(
     assert compared.items.height
     assert api.grade_folders(["run"]).grades.height == run.frame().height
     assert api.write(chexqa.grade([run]), "report")
-    assert api.export_dataset(chexqa.load_benchmark(tiny_benchmark), "dataset", "inside")
+    assert api.export_dataset(tiny_benchmark, "dataset", key="inside")
     assert api.write_cases("phantoms", 1, 1, size=256, findings="effusion").is_file()
 
 
