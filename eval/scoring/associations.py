@@ -20,7 +20,7 @@ from chexqa.stats import TAIL
 # of the rarer answer, right or wrong, in the two columns. N p q is 10 for 1,000 rows with 10 % wrong in each column.
 LEAST_CORRELATED, LEAST_RARE = 60, 10
 # Search for the ends of a ratio's interval: first step, number of doublings, number of halvings.
-_FIRST_STEP, _DOUBLINGS, _HALVINGS = 0.05, 16, 40
+_FIRST_STEP, _DOUBLINGS, _HALVINGS = 0.05, 16, 24
 Floats = npt.NDArray[np.floating]
 Ints = npt.NDArray[np.integer]
 
@@ -113,9 +113,11 @@ def ratios(scores: Estimates, pairs: Sequence[tuple[int, int]]) -> dict[str, Flo
     def end(direction: int) -> Floats:
         inside, step = start, np.full(count, direction * _FIRST_STEP)
         for _ in range(_DOUBLINGS):
-            held = contains(start + step)
+            held = known & contains(start + step)
+            if not held.any():
+                break
             inside, step = np.where(held, start + step, inside), np.where(held, 2 * step, step)
-        outside = np.where(contains(start + step), np.nan, start + step)
+        outside = np.where(held, np.nan, start + step)
         for _ in range(_HALVINGS):
             middle = (inside + outside) / 2
             held = contains(middle)

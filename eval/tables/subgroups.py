@@ -210,6 +210,7 @@ def gaps(keys: pl.DataFrame, right: Sums, whole: Sums, groups: pl.DataFrame) -> 
 
 
 def _entries(table: sparse.csr_matrix, rows: Ints, columns: Ints) -> Floats:
+    table.sum_duplicates()  # sorted entries are found faster
     return np.asarray(table[rows, columns]).ravel() if len(rows) else np.zeros(0)
 
 
