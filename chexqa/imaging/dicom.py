@@ -41,12 +41,10 @@ _HEADER = (
     "WindowCenter", "WindowWidth", "VOILUTFunction", "VOILUTSequence",
 )  # fmt: skip
 _SPACING = ("PixelSpacing", "ImagerPixelSpacing")
-_ABOUT = ("Rows", "Columns", *_SPACING, "ViewPosition", "PatientOrientation")
+_ABOUT = ("SOPInstanceUID", "Rows", "Columns", *_SPACING, "ViewPosition", "PatientOrientation")
 MAX_SPACING_MM = 100
 _GRAYS, _COLOURS = ("MONOCHROME1", "MONOCHROME2"), ("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_ICT", "YBR_RCT")
-_DEFLATED = "1.2.840.10008.1.2.1.99"
-_SYNTAX = 0x00020010
-_MOST_BITS = 16
+_DEFLATED, _SYNTAX, _MOST_BITS = "1.2.840.10008.1.2.1.99", 0x00020010, 16
 # Bounds on a header: the number of reads (an element takes two or three), and the bytes of a needed element.
 MAX_ELEMENTS = 50_000
 MAX_VALUE = 2 * 2**20
@@ -151,12 +149,14 @@ class About(NamedTuple):
       calibrated), otherwise Imager Pixel Spacing (at the detector).
     - ``view``: View Position, such as PA or LL.
     - ``mirrored``: by Patient Orientation, the patient's left is on the left of the picture.
+    - ``uid``: the SOP Instance UID.
     """
 
     size: tuple[int, int] | None = None
     spacing: tuple[float, float] | None = None
     view: str | None = None
     mirrored: bool = False
+    uid: str | None = None
 
 
 def about(path: Path) -> About:
@@ -165,8 +165,8 @@ def about(path: Path) -> About:
         with parsed(path) as elements:
             told = elements(_ABOUT)
             view, across = told.get("ViewPosition"), "".join(told.get("PatientOrientation") or "")
-            size = int(told.Rows), int(told.Columns)
-            return About(size, _spacing(told), str(view)[:16] if view else None, across.startswith("R"))
+            return About((int(told.Rows), int(told.Columns)), _spacing(told), str(view)[:16] if view else None,
+                         across.startswith("R"), told.get("SOPInstanceUID"))  # fmt: skip
     except InputError:
         return About()
 

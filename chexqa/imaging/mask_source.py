@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -156,34 +156,29 @@ def read_labels(
 ) -> Iterator[tuple[str, Mask]]:
     """Yield the meaning and the mask ``(H, W)`` of each label of a file whose meaning ``find`` returns.
 
-    ``find`` takes a label and, of a segment, further names.
-
-    The labels of a PNG, TIFF or NIfTI file are the values of its pixels except 0, as "3" or, in colours, as "#ff0000".
-    Those of a TIFF with several pages are the numbers of the pages, each of which is a mask. Those of a DICOM SEG are
-    the names of its segments. ``shape`` is as in :func:`read_nifti`. Raises ``InputError`` for any other file.
+    ``find`` takes a label and its further names. The labels of a PNG or TIFF file are those of
+    :func:`chexqa.imaging.masks.read_label_map`, those of a NIfTI file its values except 0, as "3", and those of a DICOM
+    SEG the names of its segments. ``shape`` is as in :func:`read_nifti`. Raises ``InputError`` for any other file.
     """
+    found: Iterable[masks.Labelled]
     if path.suffix.lower() in dicom.SUFFIXES:
-        for names, mask in read_segments(path).segments:
-            if (meaning := find(*names)) is not None:
-                yield meaning, mask
-        return
-    pages = [masks.LabelMap(read_nifti(path, shape))] if is_nifti(path) else masks.read_label_maps(path)
-    for number, page in enumerate(pages, start=1):
-        values = np.unique(page.values[page.values != 0]).tolist()
-        for label in [str(number)] if len(pages) > 1 else map(page.label, values):
-            if (meaning := find(label)) is not None:
-                yield meaning, page.values != 0 if len(pages) > 1 else page.values == page.value(label)
+        found = read_segments(path).segments
+    else:
+        found = masks.by_value(read_nifti(path, shape)) if is_nifti(path) else masks.read_label_map(path)
+    for labels, mask in found:
+        if (meaning := find(*labels)) is not None:
+            yield meaning, mask
 
 
 class Segments(NamedTuple):
     """Content of a DICOM SEG: the picture's SOP Instance UID, and each segment's names (its label first) and mask."""
 
     picture: str | None
-    segments: list[tuple[tuple[str, ...], Mask]]
+    segments: list[masks.Labelled]
 
 
 def read_segments(path: Path) -> Segments:
-    """Read a DICOM SEG (binary, fractional or label map) of one picture.
+    """Read a DICOM SEG (binary, fractional or label map) of one picture; empty segments are left out.
 
     A fractional segment is cut at half of its maximum. Raises ``InputError`` for a file of another kind, of several
     pictures, or with compressed pixels.
@@ -192,8 +187,8 @@ def read_segments(path: Path) -> Segments:
         dataset = elements((*_SEGMENTS, "PixelData"))
         if "SegmentSequence" not in dataset:
             raise InputError(f"{path}: is a DICOM file without segments, not a DICOM SEG; give masks.")
-        if dataset.file_meta.TransferSyntaxUID.is_encapsulated:
-            raise InputError(f"{path}: has compressed segments; save the DICOM SEG uncompressed.")
+        if (syntax := dataset.file_meta.TransferSyntaxUID).is_encapsulated or not syntax.is_little_endian:
+            raise InputError(f"{path}: has compressed or big-endian segments; save it as Explicit VR Little Endian.")
         frames, size = int(dataset.get("NumberOfFrames") or 1), (int(dataset.Rows), int(dataset.Columns))
         if min(size) < 1 or frames > MAX_FRAMES or frames * size[0] * size[1] > 4 * MAX_PIXELS:
             raise InputError(
@@ -210,14 +205,14 @@ def read_segments(path: Path) -> Segments:
         found: dict[int, Mask] = {}
         for number, one in enumerate(stored):
             if kind == "LABELMAP":
-                found |= {int(value): one == value for value in np.unique(one[one != 0])}
-                continue
-            own = next(group for group in (groups[number], *shared) if "SegmentIdentificationSequence" in group)
-            segment = int(own.SegmentIdentificationSequence[0].ReferencedSegmentNumber)
-            if segment in found:
-                raise InputError(f"{path}: has several frames of segment {segment}; give one radiograph's segments.")
-            least = (int(dataset.MaximumFractionalValue) + 1) // 2 if kind == "FRACTIONAL" else 1
-            found[segment] = one >= least
+                own = {int(value): one == value for value in np.unique(one[one != 0])}
+            else:
+                group = next(group for group in (groups[number], *shared) if "SegmentIdentificationSequence" in group)
+                least = (int(dataset.MaximumFractionalValue) + 1) // 2 if kind == "FRACTIONAL" else 1
+                own = {int(group.SegmentIdentificationSequence[0].ReferencedSegmentNumber): one >= least}
+            if twice := [*(own.keys() & found.keys())]:
+                raise InputError(f"{path}: has several frames of segment {twice[0]}; give one radiograph's segments.")
+            found |= {segment: mask for segment, mask in own.items() if mask.any()}
         pictures = {str(one.ReferencedSOPInstanceUID) for series in dataset.get("ReferencedSeriesSequence", ())
                     for one in series.get("ReferencedInstanceSequence", ())}  # fmt: skip
         named = [(_segment_names(one), found[int(one.SegmentNumber)]) for one in dataset.SegmentSequence

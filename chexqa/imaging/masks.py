@@ -7,9 +7,9 @@ columns, starting with zeros. The counts are a list, or a string as pycocotools 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import cv2
 import numpy as np
@@ -55,8 +55,8 @@ def read_mask_png(path: Path) -> Mask:
     picture = load_page(path, picture, 0)  # size after the EXIF rotation
     by_index = _is_coloured(picture)
     values = np.asarray(picture) if by_index else _mask_values(path, without_palette(picture))
-    low, high = int(values.min()), int(values.max())
-    if high == 0:
+    low, high = values.min(), values.max()
+    if low == high == 0:
         return np.zeros(values.shape, np.bool_)
     if (
         (high not in (1, 255, 65535) and not by_index)
@@ -73,28 +73,15 @@ def read_mask_png(path: Path) -> Mask:
     return inside
 
 
-class LabelMap(NamedTuple):
-    """Picture whose values are labels of structures: an array ``(H, W)`` int64, 0 outside all structures.
-
-    If ``coloured`` is True, a value has the bits of a colour, eight each of red, green and blue.
-    """
-
-    values: npt.NDArray[np.int64]
-    coloured: bool = False
-
-    def label(self, value: int) -> str:
-        """Return the text of a value, such as "3" or "#ff0000"."""
-        return f"#{value:06x}" if self.coloured else str(value)
-
-    def value(self, label: str) -> int:
-        """Return the value of a text that :meth:`label` returns."""
-        return int(label.removeprefix("#"), 16 if self.coloured else 10)
+Labelled = tuple[tuple[str, ...], Mask]
 
 
-def read_label_maps(path: Path) -> list[LabelMap]:
-    """Read a label map, a PNG or TIFF whose grey values, palette indices or colours are labels of structures.
+def read_label_map(path: Path) -> Iterator[Labelled]:
+    """Yield the labels and the mask ``(H, W)`` of each value of a label map, a PNG or TIFF.
 
-    A TIFF with several pages gives several maps. Raises ``InputError`` for any other picture.
+    A label is a grey value ("3"), a colour ("#ff0000"), or an index of a palette, which also has its colour as a label;
+    grey pixels of a colour picture have both. In a TIFF with several pages, each page is a mask with its number as
+    label. Raises ``InputError`` for any other picture, and for a page with several values.
     """
     picture, _ = open_picture(path, ("TIFF",))
     if picture.format not in _FORMATS:
@@ -102,40 +89,81 @@ def read_label_maps(path: Path) -> list[LabelMap]:
     pages = count_pages(path, picture)
     if pages > MAX_PAGES:
         raise InputError(f"{path}: has {pages:,} pages, but at most {MAX_PAGES} are read; leave out pages.")
-    return [_label_map(path, load_page(path, picture, number)) for number in range(pages)]
+    sizes = set[tuple[int, int]]()
+    for number in range(pages):
+        page = load_page(path, picture, number)
+        sizes.add(page.size)
+        if len(sizes) > 1:
+            raise InputError(
+                f"{path}: has pages of unlike sizes, so they are not masks of one picture; save them anew."
+            )
+        found = [*_labelled(path, page)]
+        if pages == 1:
+            yield from found
+            continue
+        if len(found) > 1:
+            listed = ", ".join(labels[0] for labels, _ in found[:5]) + (", …" if len(found) > 5 else "")
+            raise InputError(
+                f"{path}: page {number + 1} has {len(found)} values ({listed}), but each page is a mask, with only 0 "
+                "and one other value; save each structure as a page, or the label map as a file of one page."
+            )
+        for _, mask in found:
+            yield (str(number + 1),), mask
+
+
+def by_value(values: npt.NDArray[np.integer]) -> Iterator[Labelled]:
+    """Yield the label and the mask of each value except 0."""
+    for value in np.unique(values[values != 0]).tolist():
+        yield (str(value),), values == value
+
+
+def is_outside(label: str) -> bool:
+    """Return True if a label is that of the pixels outside of all structures, 0 or black."""
+    return is_value(label) and not label.strip("#0")
 
 
 def is_value(label: str) -> bool:
-    """Return True if a label is a value or a colour of a label map, as :meth:`LabelMap.label` returns it."""
+    """Return True if a label is a value or a colour of a label map, as :func:`read_label_map` yields it."""
     return label.isdecimal() or _COLOUR.fullmatch(label) is not None
 
 
 def as_label(text: str) -> str:
-    """Return a user's text for a label; a colour as :meth:`LabelMap.label` returns it.
+    """Return a user's text for a label; a value or a colour as :func:`read_label_map` yields it.
 
-    >>> as_label("255, 0, 0"), as_label("#FF0000"), as_label(" Fluid ")
-    ('#ff0000', '#ff0000', 'Fluid')
+    >>> as_label("255, 0, 0"), as_label("#FF0000"), as_label("03"), as_label(" Fluid ")
+    ('#ff0000', '#ff0000', '3', 'Fluid')
     """
     text = text.strip()
+    if text.isdecimal():
+        return str(int(text))
     parts = [int(part) for part in re.split("[ ,;]+", text)] if _RGB.fullmatch(text) else []
     if parts and max(parts) < 256:
         text = "#" + "".join(f"{part:02x}" for part in parts)
     return text.lower() if _COLOUR.fullmatch(text) else text
 
 
-def _label_map(path: Path, picture: Image.Image) -> LabelMap:
-    values = np.asarray(picture)
-    if picture.mode not in ("RGB", "RGBA") or not (values[..., :3] != values[..., :1]).any():
-        return LabelMap(_whole(path, values if picture.mode == "P" else _mask_values(path, picture)))
-    colours = values[..., :3].astype(np.int64) @ np.array([1 << 16, 1 << 8, 1])
-    if picture.mode == "RGBA":
-        if np.isin(values[..., 3], (0, 255), invert=True).any():
-            raise InputError(f"{path}: the label map has half-transparent parts; save it without smoothing.")
-        colours[values[..., 3] == 0] = 0
-    count = len(np.unique(colours))
-    if count > MAX_COLOURS:
-        raise InputError(f"{path}: has {count:,} colours, so its edges are smoothed; save it without smoothing.")
-    return LabelMap(colours, coloured=True)
+def _labelled(path: Path, picture: Image.Image) -> Iterator[Labelled]:
+    """Yield the labels and the mask of each value of a decoded picture, as :func:`read_label_map` does."""
+    if picture.mode not in ("P", "RGB", "RGBA"):
+        yield from by_value(_whole(path, _mask_values(path, picture)))
+        return
+    pixels = np.asarray(without_palette(picture))
+    inside = pixels[..., -1] > 0 if pixels.shape[-1] == 4 else np.ones(pixels.shape[:2], np.bool_)
+    if (pixels[inside][:, 3:] < 255).any():
+        raise InputError(f"{path}: the label map has half-transparent parts; save it without smoothing.")
+    colours = pixels[..., :3].astype(np.int64) @ np.array([1 << 16, 1 << 8, 1])
+    values = np.asarray(picture) if picture.mode == "P" else colours
+    found, first = np.unique(values[inside], return_index=True)
+    if len(found) > MAX_COLOURS:
+        raise InputError(f"{path}: has {len(found):,} colours, so its edges are smoothed; save it without smoothing.")
+    # Index 0 is outside if it is black; without black as the first colour, the order of a palette says nothing.
+    begins_black = picture.mode == "P" and not any((picture.getpalette("RGB") or [1])[:3])
+    is_grey = begins_black or not (pixels[..., :3] != pixels[..., :1]).any()
+    for value, colour in zip(found.tolist(), colours[inside][first].tolist(), strict=True):
+        grey = [str(colour & 255)] if colour % 0x010101 == 0 else []
+        labels = [f"#{colour:06x}", *([str(value)] if picture.mode == "P" else grey)]
+        if value if begins_black else colour:
+            yield tuple(reversed(labels) if is_grey else labels), inside & (values == value)
 
 
 def _whole(path: Path, values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

@@ -9,7 +9,6 @@ https://github.com/ConstantinSeibold/ChestXRayAnatomySegmentation.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -32,12 +31,6 @@ _HEIGHT, _WIDTH = "Height", "Width"
 # The key columns of CheXmask's tables (ChestX-Ray8, CheXpert, MIMIC-CXR-JPG, PadChest, VinDr-CXR, CANDID-PTX).
 KEY_COLUMNS = ("Image Index", "Path", "dicom_id", "ImageID", "image_id", "Image ID", "Image")
 _LUNGS = ("right_lung", "left_lung")
-# Names that tools give to the pictures they export, with the original name as the first group (and its suffix as the
-# second): Label Studio's "0a1b2c3d-x.png" and Roboflow's "x_png.rf.0a1b….jpg".
-_RENAMED = (re.compile(r"[0-9a-f]{8}-(.+)"), re.compile(r"(.+)_(png|jpg|jpeg)\.rf\.[0-9A-Za-z]+\.\w+"))
-# Names that data sets give to the mask of x: QaTa-COV19's "mask_x" and Shenzhen's "x_mask".
-_OF_MASKS = (re.compile("mask[ _-](.+)", re.I), re.compile("(.+)[ _-](?:mask|seg|segmentation|label)", re.I))
-_CHANNEL = "_0000"  # nnU-Net's picture of the mask x is x_0000
 
 
 @dataclass(frozen=True)
@@ -81,19 +74,6 @@ def tails(name: str) -> list[str]:
     """
     parts = [part for part in bare(name).replace("\\", "/").split("/") if part not in ("", ".", "..")]
     return ["/".join(parts[start:]) for start in range(len(parts))]
-
-
-def file_names(name: str) -> list[str]:
-    """Return the names of files that a picture's or a mask's name may stand for, the likeliest first.
-
-    Most of them have no suffix:
-
-    >>> file_names("mask_x.png")[:3], file_names("0a1b2c3d-x.png")[2]
-    (['mask_x.png', 'mask_x', 'x'], 'x.png')
-    """
-    renamed = [".".join(filter(None, found.groups())) for form in _RENAMED if (found := form.fullmatch(name))]
-    of_masks = [found[1] for form in _OF_MASKS if (found := form.fullmatch(bare(name)))]
-    return [name, bare(name), *renamed, *of_masks, bare(name) + _CHANNEL]
 
 
 class Anatomy:
@@ -195,6 +175,8 @@ class _Folders:
             if path.suffix.lower() in NO_MASKS:
                 raise InputError(f"{path}: a mask must be a PNG; save it as one.")
             if path.suffix.lower() in MASKS:
+                if structure in found:
+                    raise InputError(f"{path}: the picture '{name}' has another mask of this structure; remove one.")
                 found[structure] = self._places.relative(self._root, f"{folder}/{path.name}")
         return {name: found[name] for name in cases.STRUCTURES if name in found}
 

@@ -21,16 +21,10 @@ import numpy as np
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import check, parse_json, read_text
 from chexqa.sources.anatomy import Options
-from chexqa.sources.annotations import (
-    Absent,
-    Annotation,
-    Labels,
-    Pictures,
-    check_box,
-    from_annotations,
-)
+from chexqa.sources.annotations import Absent, Labels, from_annotations
 from chexqa.sources.case_records import POINT, Outcome, Terms
 from chexqa.sources.coco import refuse_foreign
+from chexqa.sources.pictures import Annotation, Pictures, check_box
 from chexqa.sources.tables import Table
 
 _VINDR = ("image_id", "class_name", "x_min", "y_min", "x_max", "y_max")
@@ -45,7 +39,7 @@ def ingest(
     """Write a manifest from a file of boxes; all boxes of one finding on one picture form one case.
 
     The columns ``width, height`` give the size of the picture that a box was drawn on. For boxes without them,
-    ``drawn_on`` gives this size (:class:`~chexqa.sources.annotations.Pictures`). Raises ``InputError`` if neither
+    ``drawn_on`` gives this size (:class:`~chexqa.sources.pictures.Pictures`). Raises ``InputError`` if neither
     gives a size and a box extends beyond its picture: the boxes were then drawn on pictures of another size.
     """
     files = Pictures(images, drawn_on)

@@ -18,7 +18,6 @@ from chexqa.files.jsonio import Record, is_file, is_folder, parse_json, read_tex
 from chexqa.files.opening import open_binary
 from chexqa.files.terminal import plural
 from chexqa.imaging import dicom, masks
-from chexqa.imaging.mask_source import proportional
 from chexqa.sources.tables import Table
 
 PICTURES = (".png", ".jpg", ".jpeg", *dicom.SUFFIXES)
@@ -285,7 +284,8 @@ def read_label_names(path: Path) -> dict[str, str]:
     value, or a colour such as #ff0000 or 255 0 0) and ``name``. Raises ``InputError`` for any other file.
     """
     if path.suffix.lower() != ".json":
-        return {masks.as_label(row.cells["label"]): row.cells["name"] for row in Table(path, ("label", "name")).rows()}
+        rows = Table(path, ("label", "name")).rows()
+        return _once(path, ((masks.as_label(row.cells["label"]), row.cells["name"]) for row in rows))
     data = parse_json(read_text(path), str(path))
     labels = data.get("labels") if isinstance(data, dict) else None
     if not isinstance(labels, dict) or not labels:
@@ -296,20 +296,19 @@ def read_label_names(path: Path) -> dict[str, str]:
     wrong = next((name for value, name in pairs if not str(value).isdecimal() or not isinstance(name, str)), None)
     if wrong is not None:
         raise InputError(f"{path}: the label {wrong!r} is not one value; give names with --label VALUE=NAME instead.")
-    return {str(value): name for value, name in pairs if int(value)}
+    return _once(path, ((str(int(value)), name) for value, name in pairs))
 
 
-def frame_of(mask: Path, picture: Path) -> dict[str, str]:
-    """Return ``{"mask_frame": "stretched"}`` if a mask is square but its picture is not, otherwise ``{}``."""
-    sizes = []
-    for path in (mask, picture):
-        try:
-            with open_binary(path) as file, Image.open(file) as opened:
-                sizes.append((opened.height, opened.width))
-        except (OSError, InputError, Image.DecompressionBombError):
-            return {}  # a damaged mask is reported when its pixels are read
-    (height, width), shape = sizes
-    return {"mask_frame": "stretched"} if height == width and not proportional((height, width), shape) else {}
+def _once(path: Path, pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the name of each label, except of 0 and black, which are outside of all structures.
+
+    Raises ``InputError`` if a label has two names.
+    """
+    found: dict[str, str] = {}
+    for label, name in pairs:
+        if found.setdefault(label, name) != name:
+            raise InputError(f"{path}: the label {label} is given twice, as '{found[label]}' and '{name}'; remove one.")
+    return {label: name for label, name in found.items() if not masks.is_outside(label)}
 
 
 def remark_unread(images: Path, masks: Path | None, outcome: Outcome) -> None:

@@ -19,17 +19,9 @@ from chexqa.files.jsonio import Record, check, parse_json, read_text
 from chexqa.imaging import masks
 from chexqa.imaging.read import MAX_PIXELS
 from chexqa.sources.anatomy import Options
-from chexqa.sources.annotations import (
-    AS_SHARES,
-    OWN_SIZE,
-    Absent,
-    Annotation,
-    Labels,
-    Pictures,
-    check_box,
-    from_annotations,
-)
+from chexqa.sources.annotations import Absent, Labels, from_annotations
 from chexqa.sources.case_records import Outcome, Tally, Terms
+from chexqa.sources.pictures import AS_SHARES, OWN_SIZE, Annotation, Pictures, check_box
 
 # Least IoU of the box around an annotation's run lengths and its "bbox".
 _LEAST_OVERLAP = 0.5
@@ -69,7 +61,7 @@ def ingest(
 
     - ``labels``: the finding of each category; a category with the name of a finding needs no entry.
     - ``drawn_on``: the size of the pictures on which polygons and boxes were drawn, if the file does not state it
-      (:class:`~chexqa.sources.annotations.Pictures`). Shapes that were drawn on another size are scaled.
+      (:class:`~chexqa.sources.pictures.Pictures`). Shapes that were drawn on another size are scaled.
 
     Raise ``InputError`` if this size is unknown.
     """

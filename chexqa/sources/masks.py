@@ -20,7 +20,7 @@ from chexqa.imaging import masks as masks_module
 from chexqa.imaging.mask_source import is_nifti, read_labels, read_mask, read_segments
 from chexqa.imaging.read import Mask
 from chexqa.sources.anatomy import Anatomy, Options, bare, tails
-from chexqa.sources.annotations import Absent, Annotation, Labels, Pictures, from_annotations, meaning
+from chexqa.sources.annotations import Absent, Labels, from_annotations, meaning
 from chexqa.sources.case_records import (
     MASKS,
     NO_MASKS,
@@ -35,6 +35,7 @@ from chexqa.sources.case_records import (
     record,
     remark_unread,
 )
+from chexqa.sources.pictures import Annotation, Pictures, paired
 from chexqa.sources.tables import Table
 
 _NAMES = "dataset.json"  # nnU-Net's and MONAI's file with the names of labels
@@ -50,20 +51,11 @@ _UNKNOWN_PICTURE = (
     "without a matching picture: --absent-unmasked could count its picture as one without findings, so correct the "
     "name, or move the mask elsewhere"
 )
+_TWICE = "also has the mask {} of the same structure or finding; only that one is used"
 _COLUMNS = (
-    "image",
-    "mask",
-    "finding",
-    *cases.STRUCTURES,
-    *_DETAILS,
-    "sex",
-    "age",
-    "source",
-    "license",
-    "access",
-    "present",
+    "image", "mask", "finding", *cases.STRUCTURES, *_DETAILS, "sex", "age", "source", "license", "access", "present",
     *_ORIGIN,
-)
+)  # fmt: skip
 
 
 def from_folders(
@@ -143,7 +135,7 @@ def _remark_maps(files: Pictures, masks: Path, outcome: Outcome) -> None:
             maps.add(path.name)
             if not labels:
                 with suppress(InputError):
-                    list(read_labels(path, files.size(fits[0]), labels.append))
+                    list(read_labels(path, files.size(fits[0]), lambda *names: labels.append(names[0])))
     shown = ", ".join(labels[:_MOST_LABELS]) + (", …" if len(labels) > _MOST_LABELS else "")
     names = next((path for folder in (masks, masks.parent) if (path := folder / _NAMES).is_file()), None)
     how = f"say with --label VALUE=NAME what its values are{f' ({shown})' if shown else ''}"
@@ -171,27 +163,22 @@ def _masks_of(
 
     A folder of several pictures' names gives each of them nothing, and is recorded among the outcome's faults.
     """
-    found: dict[str, dict[str, str]] = {}
-    lost = Tally()
+    keys, names, lost = dict[Path, str](), dict[Path, str](), Tally()
     for folder, paths in _mask_folders(files, masks):
         structure = labels.named(PurePosixPath(folder).name)
-        fits = files.fitting(folder)
-        if structure is not None and not fits:
-            pairs = [(path, files.fitting(_stem(path)), structure) for path in paths]
-        elif fits:
-            pairs = [(path, fits, name) for path in paths if (name := _structure(path, labels, absent)) is not None]
-        else:
+        is_picture = bool(files.fitting(folder))
+        if not is_picture and structure is None:
             lost.add(folder)
             continue
-        for path, own, name in pairs:
-            inside = path.relative_to(masks).as_posix()
-            if not own:
-                lost.add(inside)
-            elif len(own) > 1:
-                twice = f"{path}: {len(own)} pictures in {files.root} have this name ({own[0]}, {own[1]})"
-                outcome.fault(f"{twice}; put the masks into a folder with the path of their picture")
-            elif found.setdefault(own[0], {}).setdefault(name, inside) != inside:
-                outcome.fault(f"{path}: {own[0]} also has the mask {found[own[0]][name]}; only that one is used")
+        for path in paths:
+            if (name := _structure(path, labels, absent) if is_picture else structure) is not None:
+                names[path] = name
+                keys[path] = folder if is_picture else (PurePosixPath(folder).parent / _stem(path)).as_posix()
+    found: dict[str, dict[str, str]] = {}
+    for path, picture in paired(keys, files, masks, absent.unmasked, lost, outcome.fault):
+        first = found.setdefault(picture, {}).setdefault(names[path], inside := path.relative_to(masks).as_posix())
+        if first != inside:
+            outcome.fault(f"{path}: {picture} {_TWICE.format(first)}")
     return found, lost
 
 
@@ -259,39 +246,53 @@ def from_flat(
 
     A DICOM SEG in another folder than ``images`` has the masks of its picture in either case.
     """
-    own = images.samefile(masks)
-    files = Pictures(images, masks_folder=None if own else masks)
+    files = Pictures(images, masks_folder=None if (own := images.samefile(masks)) else masks)
     known = sorted((*findings.FINDINGS, *cases.STRUCTURES), key=len, reverse=True)
-    shapes, drawn, unused = list[Annotation](), set[str](), Tally()
+    keys, ends, unused, faults = dict[Path, str](), dict[Path, str](), Tally(), list[str]()
     for path, inside in _below(masks, images):
-        is_segments = not own and path.suffix.lower() in dicom.SUFFIXES
-        if not (_is_mask(path) or is_segments):
-            continue
         name = (inside.parent / _stem(path)).as_posix()
-        if labels.of_values or is_segments:
-            fits = files.fitting(name) or (files.fitting(read_segments(path).picture or name) if is_segments else [])
-            if not own and fits:
-                shapes += _of_label_map(path, fits[0] if len(fits) == 1 else name, files, labels)
-            elif not own:
-                unused.add(inside.as_posix())
-            continue
         end = next((word for word in known if name.endswith(f"_{word}")), None)
-        fits = files.fitting(name[: -len(end) - 1]) if end else []
-        if end and fits:
-            drawn.add(inside.as_posix())
-            runs = masks_module.to_rle(read_mask(path, files.size(fits[0])))
-            shapes.append(Annotation(fits[0] if len(fits) == 1 else name, end, runs, str(path)))
-        elif not own:
+        if path.suffix.lower() in dicom.SUFFIXES and not own:
+            keys[path] = _of_segments(path, name, files)
+        elif _is_mask(path) and labels.of_values and not own:
+            keys[path] = name
+        elif _is_mask(path) and end and not labels.of_values:
+            keys[path], ends[path] = name.removesuffix(f"_{end}"), end
+        elif _is_mask(path) and not own:
             unused.add(inside.as_posix())
+    shapes, first = list[Annotation](), dict[tuple[str, str], str]()
+    for path, picture in paired(keys, files, masks, absent.unmasked, unused, faults.append):
+        if path in ends:
+            runs = masks_module.to_rle(read_mask(path, files.size(picture)))
+            shapes.append(Annotation(picture, ends[path], runs, str(path)))
+        else:
+            shapes += _of_label_map(path, picture, files, labels)
+    for one in shapes:
+        if (other := first.setdefault((one.image, one.label), one.where)) != one.where:
+            faults.append(f"{one.where}: {one.image} {_TWICE.format(other)}")
+    shapes = [one for one in shapes if first[one.image, one.label] == one.where]
     if absent.unmasked:
         unused.refuse("mask", _UNKNOWN_PICTURE)
     layout = _MAPS if labels.of_values else _FLAT
     if not shapes and absent.table is None:
         unused.refuse("mask", f"not used, and no other: its name is not that of {layout}")
-    pictures = [name for name in files.paths if not (own and name in drawn)]
-    outcome = from_annotations(shapes, pictures, files, manifest, terms, anatomy, labels, absent, layout, masks)
+    drawn = {path.relative_to(masks).as_posix() for path in keys} if own else set[str]()
+    pictures = [name for name in files.paths if name not in drawn]
+    outcome = from_annotations(
+        shapes, pictures, files, manifest, terms, anatomy, labels, absent, layout, masks, dict.fromkeys(faults)
+    )
     unused.remark(outcome.remarks, "mask", f"not used: its name is not that of {layout}")
     return outcome
+
+
+def _of_segments(path: Path, name: str, files: Pictures) -> str:
+    """Return the name of the picture of a DICOM SEG: the picture that it refers to, or one of the file's own name.
+
+    A DICOM picture of this name whose header has another SOP Instance UID is not its picture.
+    """
+    uid = read_segments(path).picture or ""
+    known = files.by_uid.get(uid) or (uid if files.fitting(uid) else None)
+    return known or ("" if uid and {*files.fitting(name)} & {*files.by_uid.values()} else name)
 
 
 def _of_label_map(path: Path, image: str, files: Pictures, labels: Labels) -> Iterator[Annotation]:

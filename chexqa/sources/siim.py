@@ -16,8 +16,9 @@ from chexqa.files.errors import InputError
 from chexqa.imaging import masks
 from chexqa.imaging.read import Mask
 from chexqa.sources.anatomy import Options
-from chexqa.sources.annotations import Absent, Annotation, Labels, Pictures, from_annotations
+from chexqa.sources.annotations import Absent, Labels, from_annotations
 from chexqa.sources.case_records import Outcome, Terms
+from chexqa.sources.pictures import Annotation, Pictures
 from chexqa.sources.tables import Table
 
 SIDE = 1024

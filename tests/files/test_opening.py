@@ -39,7 +39,7 @@ from chexqa.review.collect.read_xlsx import read_workbook
 from chexqa.review.collect.title_rows import read_files, sheet_files
 from chexqa.review.collect.verdicts import load_batch, read_store
 from chexqa.review.sheets.questions import Questions
-from chexqa.sources import chexlocalize, json_stream, tables
+from chexqa.sources import chexlocalize, mimic_ils, tables
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 
@@ -160,7 +160,7 @@ PLACES = {
     "a csv sheet": Place("x.csv", lambda home: read_csv(home / "x.csv", ()), False),
     "a table": Place("x.csv", lambda home: list(tables.Table(home / "x.csv").rows()), False),
     "a data set's JSON": Place("x.json", lambda home: chexlocalize.read_outlines(home / "x.json"), False),
-    "a data set's JSON, bit by bit": Place("x.json", lambda home: list(json_stream.grandchildren(home / "x.json")),
+    "a data set's JSON, bit by bit": Place("x.json", lambda home: list(mimic_ils.grandchildren(home / "x.json")),
                                            False),
     "a recipe": Place("x.yaml", lambda home: recipe.load(str(home / "x.yaml")), False),
     "a question bank": Place("x.yaml", lambda home: question_banks.load(str(home / "x.yaml")), False),
@@ -227,7 +227,7 @@ def test_what_is_no_plain_file_in_its_folder_is_refused_in_one_sentence(
 ) -> None:
     monkeypatch.setattr(limits, "MAX_LINE_CHARACTERS", 2**16)
     monkeypatch.setattr(tables, "_LONGEST_CELL", 2**16)
-    monkeypatch.setattr(json_stream, "_LONGEST_VALUE", 2**16)
+    monkeypatch.setattr(mimic_ils, "_LONGEST_VALUE", 2**16)
     place = PLACES[name]
     image = picture_of(lab)
     file = {"picture": f"bench/{image}", "thumb": f"bench/{benchmark.thumb_path(image)}"}.get(place.file, place.file)

@@ -536,9 +536,10 @@ def dicom_seg(path: Path, picture: str, kind: str) -> None:
     meta.TransferSyntaxUID = ExplicitVRLittleEndian
     data = FileDataset(str(path), {}, file_meta=meta, preamble=bytes(128))
     masks_of = np.stack([RIGHT, LEFT, FLUID])
-    data.Rows, data.Columns, data.NumberOfFrames, data.SegmentationType = TALL, WIDE, 3, kind
+    masks_of = np.concatenate([masks_of, np.zeros((1, TALL, WIDE), bool)])
+    data.Rows, data.Columns, data.NumberOfFrames, data.SegmentationType = TALL, WIDE, 4, kind
     data.SegmentSequence, data.PerFrameFunctionalGroupsSequence = [], []
-    for number, name in enumerate(("Right Lung", "Lung, left", "Segment 3"), start=1):
+    for number, name in enumerate(("Right Lung", "Lung, left", "Segment 3", "Edema"), start=1):
         segment, code, frame, own = Dataset(), Dataset(), Dataset(), Dataset()
         segment.SegmentNumber, segment.SegmentLabel = number, name
         code.CodeMeaning = "Pleural effusion" if number == 3 else "Lung"
@@ -569,3 +570,32 @@ def test_segments_of_a_dicom_seg_are_read_by_their_names(images: Path, tmp_path:
     code, _, err = cli("ingest", "masks", *command, "-o", tmp_path / "m.jsonl")
     assert (code, "give --flat if they are DICOM SEG" in " ".join(err.split())) == (2, True)
     check_all(cli, tmp_path / "m.jsonl", *command, "--flat", "--label", "Lung, left=left_lung", count=2)
+
+
+def test_a_dicom_seg_belongs_to_the_picture_that_it_refers_to(images: Path, tmp_path: Path, cli: Cli) -> None:
+    """Archives give the files of every series the same names."""
+    from pydicom.dataset import FileDataset, FileMetaDataset
+    from pydicom.uid import ExplicitVRLittleEndian
+
+    grey = np.add.outer(np.arange(TALL), np.arange(WIDE)).astype(np.uint8)
+    for uid in ("1.2.7", "1.2.8"):
+        meta = FileMetaDataset()
+        meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID = "1.2.840.10008.5.1.4.1.1.1.1", uid
+        meta.TransferSyntaxUID = ExplicitVRLittleEndian
+        path = images / f"series-{uid[-1]}/1-1.dcm"
+        path.parent.mkdir()
+        data = FileDataset(str(path), {}, file_meta=meta, preamble=bytes(128))
+        data.SOPInstanceUID, data.Rows, data.Columns, data.SamplesPerPixel = uid, TALL, WIDE, 1
+        data.BitsAllocated, data.BitsStored, data.HighBit, data.PixelRepresentation = 8, 8, 7, 0
+        data.PhotometricInterpretation, data.PixelData = "MONOCHROME2", grey.tobytes()
+        data.save_as(path, enforce_file_format=True)
+    (tmp_path / "segs/series-9").mkdir(parents=True)
+    command = ("--images", images, "--masks", tmp_path / "segs", "--flat", "--label", "Lung, left=left_lung")
+    dicom_seg(tmp_path / "segs/series-9/1-1.dcm", "1.2.8", "BINARY")
+    check_all(cli, tmp_path / "m.jsonl", *command)
+    assert cases.read_manifest(tmp_path / "m.jsonl")[0].case_id == "series-8/1-1/effusion"
+    (tmp_path / "segs/series-7").mkdir(parents=True)
+    (tmp_path / "segs/series-9/1-1.dcm").unlink()
+    dicom_seg(tmp_path / "segs/series-7/1-1.dcm", "1.2.6", "BINARY")
+    code, _, err = cli("ingest", "masks", *command, "-o", tmp_path / "n.jsonl")
+    assert (code, "1 mask not used, and no other" in " ".join(err.split())) == (2, True)

@@ -36,7 +36,7 @@ from chexqa import question_banks
 from chexqa.contract import cases, findings
 from chexqa.files.errors import InputError
 from chexqa.imaging import mask_source, masks
-from chexqa.sources import chestx_det, json_stream, mimic_ils
+from chexqa.sources import chestx_det, mimic_ils
 
 
 def test_the_instances_of_a_finding_are_one_case_and_a_radiograph_without_any_is_normal(det: Path, cli: Cli) -> None:
@@ -401,9 +401,9 @@ def test_a_stream_gives_what_a_whole_file_gives_wherever_it_is_cut(
     }
     for indent in (None, 2):
         (tmp_path / "x.json").write_text(json.dumps(data, indent=indent, ensure_ascii=False), encoding="utf-8")
-        monkeypatch.setattr(json_stream, "_CHUNK", chunk)
+        monkeypatch.setattr(mimic_ils, "_CHUNK", chunk)
         flat = [(outer, inner, value) for outer, members in data.items() for inner, value in members.items()]
-        assert list(json_stream.grandchildren(tmp_path / "x.json")) == flat
+        assert list(mimic_ils.grandchildren(tmp_path / "x.json")) == flat
 
 
 @pytest.mark.long
@@ -412,4 +412,4 @@ def test_a_large_json_file_is_never_in_memory(tmp_path: Path) -> None:
     path = tmp_path / "large.json"
     path.write_text(json.dumps({"train": {f"s{number}": study([], pairs) for number in range(6_000)}}))
     assert path.stat().st_size > 16_000_000
-    assert peak(lambda: sum(1 for _ in json_stream.grandchildren(path))) < 8_000_000
+    assert peak(lambda: sum(1 for _ in mimic_ils.grandchildren(path))) < 8_000_000

@@ -1,0 +1,238 @@
+"""Pictures of a data set: which picture a name of a mask or an annotation stands for, and shapes in its pixels."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import is_file
+from chexqa.imaging import dicom, masks
+from chexqa.imaging.mask_source import proportional
+from chexqa.sources.anatomy import bare
+from chexqa.sources.case_records import PICTURES, Tally, composed, size_of
+
+OWN_SIZE = "pictures"  # value of --drawn-on: the size of the given pictures
+_SIZE = re.compile(r"(\d{2,5})x(\d{2,5})")
+AS_SHARES = (
+    "has no coordinate above 1, so the coordinates seem to be fractions of the picture's sides; multiply x by the "
+    "width and y by the height."
+)
+# Names that tools give to the pictures they export, with the original name as the first group (and its suffix as the
+# second): Label Studio's "0a1b2c3d-x.png" and Roboflow's "x_png.rf.0a1b….jpg".
+_RENAMED = (re.compile(r"[0-9a-f]{8}-(.+)"), re.compile(r"(.+)_(png|jpg|jpeg)\.rf\.[0-9A-Za-z]+\.\w+"))
+# Names that data sets give to the mask of x: QaTa-COV19's "mask_x" and Shenzhen's "x_mask".
+_OF_MASKS = (re.compile("mask[ _-](.+)", re.I), re.compile("(.+)[ _-](?:mask|seg|segmentation|label)", re.I))
+_CHANNEL = "_0000"  # nnU-Net's picture of the mask x is x_0000
+
+
+class Annotation(NamedTuple):
+    """One shape on a picture; ``source`` has polygons, run lengths or a box, or None if the finding is absent.
+
+    ``frame`` is the size ``(H, W)`` of the picture on which polygons or a box were drawn, if the data set states it.
+    """
+
+    image: str
+    label: str
+    source: dict[str, Any] | None
+    where: str
+    patient_id: str | None = None
+    frame: tuple[int, int] | None = None
+
+
+def file_names(name: str) -> list[str]:
+    """Return the names of files that a picture's or a mask's name may stand for, the likeliest first.
+
+    Most of them have no suffix:
+
+    >>> file_names("mask_x.png")[:3], file_names("0a1b2c3d-x.png")[2]
+    (['mask_x.png', 'mask_x', 'x'], 'x.png')
+    """
+    renamed = [".".join(filter(None, found.groups())) for form in _RENAMED if (found := form.fullmatch(name))]
+    of_masks = [found[1] for form in _OF_MASKS if (found := form.fullmatch(bare(name)))]
+    return [name, bare(name), *renamed, *of_masks, bare(name) + _CHANNEL]
+
+
+def agreed(path: str, name: str) -> int:
+    """Return how many folders of a picture's path are those of a name, counted from the end.
+
+    >>> agreed("set/p1/x.png", "masks/p1/x"), agreed("p1/x.png", "p2/x")
+    (1, 0)
+    """
+    own, said = (composed(one).replace("\\", "/").split("/")[-2::-1] for one in (path, name))
+    return next((count for count, (one, other) in enumerate(zip(own, said, strict=False)) if one != other),
+                min(len(own), len(said)))  # fmt: skip
+
+
+class Pictures:
+    """Lookup of the pictures of a folder by path, by file name, or by file name without suffix.
+
+    ``scaled`` counts the pictures whose shapes were drawn on a picture of another size.
+    """
+
+    def __init__(self, root: Path, drawn_on: str | None = None, masks_folder: Path | None = None) -> None:
+        """Take the folder ``root`` of pictures.
+
+        - ``drawn_on``: the size of the pictures on which shapes without a recorded size were drawn, such as "1024x800"
+          (width, height); "pictures" or None for the sizes of the pictures in ``root``.
+        - ``masks_folder``: a folder without pictures; if it is ``root``, subfolders with a picture's name have none.
+        """
+        self.root, self.scaled, self._scaled = root, Tally(), set[str]()
+        self._masks_folder = masks_folder
+        found = _SIZE.fullmatch(drawn_on or "")
+        self._frame = (int(found[2]), int(found[1])) if found else None
+        if found is None and drawn_on not in (None, OWN_SIZE):
+            raise InputError(f"--drawn-on {drawn_on}: write WIDTHxHEIGHT in pixels, such as 1024x1024, or {OWN_SIZE}.")
+        self._sizes: dict[str, tuple[int, int] | None] = {}
+
+    def find(self, name: str, uses: Counter[str]) -> str | None:
+        """Return the path of the picture with this name, relative to the folder; None if there is no such picture.
+
+        ``uses`` has the number of names that lead to each path. Raises ``InputError`` if the name fits several
+        pictures, or if another name leads to the same picture.
+        """
+        found = self.fitting(name)
+        if len(found) > 1:
+            raise InputError(
+                f"{name}: {len(found)} pictures in {self.root} have this name ({found[0]}, {found[1]}); move "
+                "each picture to the path that the annotations name."
+            )
+        if found and uses[found[0]] > 1 and found[0] != name:
+            raise InputError(
+                f"{name}: the picture {found[0]} in {self.root} fits this name, and also another name in the "
+                "annotations; move each picture to the path that the annotations name."
+            )
+        return found[0] if found else None
+
+    def first(self, name: str) -> str | None:
+        """Return the path of the first picture that the name fits, relative to the folder; None if it fits none."""
+        return next(iter(self.fitting(name)), None)
+
+    def size(self, name: str) -> tuple[int, int] | None:
+        """Return the size ``(H, W)``, as displayed, of the first picture that ``name`` fits; None if it is unknown."""
+        if name not in self._sizes:
+            found = self.first(name)
+            self._sizes[name] = None if found is None else size_of(self.root / found)
+        return self._sizes[name]
+
+    def fitted(self, one: Annotation) -> dict[str, Any]:
+        """Return an annotation's shape in pixels of its picture, scaled if it was drawn on a picture of another size.
+
+        Raise ``InputError`` if that picture had other proportions.
+        """
+        assert one.source is not None, "shapes without a source are not kept"
+        source, size, frame = one.source, self.size(one.image), one.frame or self._frame
+        if size is None or frame is None or size == frame or "size" in source:
+            return source
+        if not proportional(frame, size):
+            shape = "box is" if "box" in source else "polygons are"
+            raise InputError(
+                f"{one.where}: its {shape} for {frame[1]} x {frame[0]} px, but {one.image} has {size[1]} x {size[0]} "
+                "px, which are other proportions; give the pictures that the annotations were drawn on."
+            )
+        if one.image not in self._scaled:
+            self._scaled.add(one.image)
+            self.scaled.add(f"{one.image} ({frame[1]} x {frame[0]} to {size[1]} x {size[0]} px)")
+        by = np.array([size[1] / frame[1], size[0] / frame[0]])
+        if "box" in source:
+            return {"box": (np.array(source["box"]) * [*by, *by]).round(3).tolist()}
+        return {"polygons": [(np.array(part) * by).round(3).tolist() for part in source["polygons"]]}
+
+    def check_inside(self, one: Annotation) -> None:
+        """Raise ``InputError`` if a box or an outline extends beyond its frame or, without one, its picture."""
+        frame = one.frame or self._frame
+        size, source = frame or self.size(one.image), one.source
+        if source is None or size is None:
+            return
+        x, y, width, height = source.get("box", (0, 0, 0, 0))
+        points = [(x + width, y + height), *(point for polygon in source.get("polygons", ()) for point in polygon)]
+        right, bottom = max(x for x, _ in points), max(y for _, y in points)
+        margin = masks.OUTSIDE * max(size)
+        if right > size[1] + margin or bottom > size[0] + margin:
+            raise InputError(
+                f"{one.where}: the shape reaches x = {right:g}, y = {bottom:g}, but {one.image} "
+                f"{'is said to have' if frame else 'has'} only {size[1]} x {size[0]} px; give the pictures that the "
+                "annotations were drawn on, or their size (--drawn-on)."
+            )
+
+    @cached_property
+    def paths(self) -> list[str]:
+        """The paths of all pictures below the folder, except hidden ones."""
+        found = [
+            path.relative_to(self.root) for path in sorted(self.root.rglob("*")) if path.suffix.lower() in PICTURES
+        ]
+        found = [path for path in found if not any(part.startswith(".") for part in path.parts)]
+        if self._masks_folder is not None:
+            apart = Path(os.path.relpath(os.path.realpath(self._masks_folder), os.path.realpath(self.root)))
+            folders = {path.with_suffix("") for path in found} if apart == Path() else {apart}
+            found = [path for path in found if folders.isdisjoint(path.parents)]
+        return [path.as_posix() for path in found]
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for path in map(PurePosixPath, self.paths):
+            for key in (path.name, path.stem):
+                found.setdefault(composed(key), []).append(str(path))
+        return found
+
+    def fitting(self, name: str) -> list[str]:
+        """Return the pictures that a name fits: those whose paths agree with the longest end of it."""
+        if ".." not in Path(name).parts and not Path(name).is_absolute() and is_file(self.root / name):
+            return [name]
+        plain = file_names(composed(name).replace("\\", "/").split("/")[-1])
+        fits = next((self._by_name[key] for key in plain if key in self._by_name), [])
+        most = max((agreed(path, name) for path in fits), default=0)
+        return [path for path in fits if agreed(path, name) == most]
+
+    @cached_property
+    def by_uid(self) -> dict[str, str]:
+        """The path of each DICOM picture, by its SOP Instance UID."""
+        found = {dicom.about(self.root / path).uid: path for path in self.paths
+                 if path.lower().endswith(dicom.SUFFIXES)}  # fmt: skip
+        return {str(uid): path for uid, path in found.items() if uid is not None}
+
+
+def check_box(box: list[float], where: str) -> None:
+    """Raise ``InputError`` if all corners of a box ``[x, y, width, height]`` have coordinates from 0 to 1."""
+    if all(0 <= value <= 1 for value in (*box, box[0] + box[2], box[1] + box[3])):
+        raise InputError(f"{where}: its box {AS_SHARES}")
+
+
+def paired(
+    keys: dict[Path, str], files: Pictures, masks: Path, unmasked: bool, lost: Tally, fault: Callable[[str], None]
+) -> list[tuple[Path, str]]:
+    """Return each mask with the path of its picture; the key of a mask is its picture's name, with folders.
+
+    If any mask is in its picture's folder, a mask in another folder than the picture that its name fits has no picture.
+    Masks without a picture are added to ``lost``. A name that fits several pictures is a fault or, if ``unmasked``
+    (pictures without masks count as free of findings) is True, an ``InputError``.
+    """
+    found = []
+    for path, key in keys.items():
+        fits = files.fitting(key)
+        if len(fits) > 1:
+            twice = (
+                f"{path}: {len(fits)} pictures in {files.root} have this name ({fits[0]}, {fits[1]}); put the masks "
+            )
+            twice += "into a folder with the path of their picture"
+            if unmasked:
+                raise InputError(f"{twice}.")
+            fault(twice)
+        elif fits:
+            found.append((path, fits[0]))
+        else:
+            lost.add(path.relative_to(masks).as_posix())
+    if any(agreed(picture, keys[path]) for path, picture in found):
+        for path, picture in [*found]:
+            if "/" in picture and "/" in keys[path] and not agreed(picture, keys[path]):
+                found.remove((path, picture))
+                lost.add(path.relative_to(masks).as_posix())
+    return found
