@@ -78,7 +78,7 @@ MUTANTS = (
            _STATISTICS, "the weights that spread the prior's answers over patients are not squared"),
     Mutant("eval/scoring/intervals.py", "influence = sparse.csr_matrix(weights @", "influence = sparse.csr_matrix(abs(weights) @",
            _STATISTICS, "the variance of a difference is that of a sum"),
-    Mutant("eval/scoring/intervals.py", "heavy, square = _mean_square(_heaviest(weight))", "heavy, square = _mean_square(weight)",
+    Mutant("eval/scoring/intervals.py", "_mean_square(_heaviest(table))", "_mean_square(table)",
            _STATISTICS, "the patients added to a difference have the weight of an average patient"),
     Mutant("eval/scoring/intervals.py", "(differ + PRIOR_CLUSTERS)", "(differ + 1e9)",
            _STATISTICS, "no patients are added to a difference"),
