@@ -27,7 +27,7 @@ def is_baseline(model: Model) -> bool:
 
 
 def check_endpoints(models: Iterable[Model]) -> None:
-    """Raise ``InputError`` for an address that is not a URL, or that contains a user, a password or a query."""
+    """Raise ``InputError`` for an address that is not a URL, or that contains a user, password, query or fragment."""
     # Addresses are written into ``run.json``, so they must not contain secrets.
     for model in models:
         address = endpoint(model)
@@ -37,9 +37,9 @@ def check_endpoints(models: Iterable[Model]) -> None:
         if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
             shown = "the address" if "@" in address else f"the address '{address}'"
             raise InputError(f"model '{model.name}': {shown} is not a URL; give one such as http://127.0.0.1:8000/v1.")
-        if "@" in parts.netloc or parts.query:
+        if "@" in parts.netloc or parts.query or parts.fragment:
             raise InputError(
-                f"model '{model.name}': the address of {parts.hostname} contains a user, password or query; give "
+                f"model '{model.name}': the address of {parts.hostname} contains a user, password, query or #; give "
                 "the address without them, and put the API key into the environment variable that 'chexqa models' "
                 "names."
             )
@@ -97,8 +97,9 @@ def _is_local_host(host: str | None) -> bool:
 
 
 def _split(address: str) -> SplitResult | None:
-    """Return the parts of a URL; None if the text is not a URL."""
+    """Return the parts of a URL; None if the text is not a URL, or its port is not a port."""
     try:
-        return urlsplit(address)
+        parts = urlsplit(address)
+        return parts if parts.port != 0 else None  # reading an impossible port raises ValueError
     except ValueError:
         return None

@@ -195,7 +195,8 @@ def advice(error: SendError, model: Model) -> str:
                 "variable with the key)"
             )
         return f" (no key was sent: set {model.key_variable} to the server's key)"
-    if error.status in (404, 405) and "/v" not in urlsplit(address).path:
+    own_protocol = model.litellm.partition("/")[0] in registry.OWN_PROTOCOLS
+    if error.status in (404, 405) and "/v" not in urlsplit(address).path and not own_protocol:
         return f" (requests went to {address}{registry.CHAT}; the address of a server usually ends in /v1)"
     argument = _refused_argument(error)
     if argument in model.decoding:

@@ -41,6 +41,11 @@ MAX_REPLY_BYTES = 2**24
 # Servers write the log-probability of an impossible token as minus infinity or as -9999.
 LEAST_LOGPROB = -9999.0
 PNG = "data:image/png;base64,"
+# Finish reasons of other APIs, in lower case, which gateways pass on; the values are OpenAI's.
+_FINISH = dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_length"), "length") | dict.fromkeys(
+    ("content_filter", "refusal", "safety", "image_safety", "recitation", "blocklist", "prohibited_content", "spii"),
+    "content_filter",
+)
 # A comment line of a stream. Gateways send such lines, and blank ones, while a model works, also before a plain reply.
 _COMMENT = re.compile(rb"\s*:[^\n]*\n")
 # Base64 never begins with @, and quotes in a text are escaped, so only references match.
@@ -266,21 +271,27 @@ def filled(litellm: Any, response: Any, answer: Any) -> Any:
         error = answer.get("error") if isinstance(answer, dict) else None
         said = f" but an error: {one_line(json.dumps(error).encode())}" if error else ""
         raise SendError(f"malformed reply: no choices{said}", "malformed", usage=usage(response)) from None
-    if not content and isinstance(choice.get("error"), dict):  # of OpenRouter, if the provider behind it fails
-        said = one_line(json.dumps(choice["error"]).encode())
-        raise SendError(f"malformed reply: no text but an error: {said}", "malformed", usage=usage(response))
+    # OpenRouter's replies if the provider behind it fails, before it writes a text or within the text.
+    if finish == "error" or (not content and isinstance(choice.get("error"), dict)):
+        said = one_line(json.dumps(choice.get("error") or finish).encode())
+        what = "a broken text and an error" if content else "no text but an error"
+        raise SendError(f"malformed reply: {what}: {said}", "malformed", usage=usage(response))
     if isinstance(content, list):
-        content = "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
+        content = "".join(
+            str(part.get("text") or "") if isinstance(part, dict) else part
+            for part in content
+            if isinstance(part, dict | str)
+        )
     if not (content is None or isinstance(content, str)):
         raise SendError("malformed reply: its content is not text", "malformed", usage=usage(response))
     first = response.choices[0]
     first.message.content = content
-    first.message.tool_calls = message.get("tool_calls")
+    first.message.tool_calls = message.get("tool_calls") or list(filter(None, [message.get("function_call")]))
     reasoning = _reasoning(message)
     if reasoning:
         first.message.reasoning_content = reasoning
     first.message.provider_specific_fields = {"refusal": refusal} if isinstance(refusal, str) else None
-    first.finish_reason = finish if isinstance(finish, str) else None
+    first.finish_reason = _FINISH.get(finish.lower(), finish) if isinstance(finish, str) else None
     if choice.get("logprobs"):
         first.logprobs = choice["logprobs"]
     response.model = name if isinstance(name, str) else None

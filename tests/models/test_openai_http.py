@@ -147,6 +147,9 @@ READ = {
     ),
     "bare line breaks": (Reply(body=b'{"choices": [{"message": {"content": "I see.\nAnswer: 1"}}]}'),
                          ("reply", "I see.\nAnswer: 1", None)),
+    "text in bare parts": (answer(["Answer:", " 1"]), ("reply", "Answer: 1", "stop")),
+    "cut, in Gemini's word": (Reply("Let me", finish_reason="MAX_TOKENS"), ("reply", "Let me", "length")),
+    "filtered, in Gemini's word": (Reply("Let me", finish_reason="SAFETY"), ("refused", "Let me", "content_filter")),
     "refusal": (Reply(None, extra={"refusal": "No."}), ("refused", "No.", "stop")),
     "refusal beside an answer": (Reply("Answer: 1", extra={"refusal": "No."}), ("reply", "Answer: 1", "stop")),
     "a finish reason without end": (Reply("Answer: 1", finish_reason="x" * 500),
@@ -165,6 +168,7 @@ def test_a_reply_is_read(bench: Benchmark, serve: Serve, case: str) -> None:
 
 NO_TEXT = {
     "tools": ({"tool_calls": [{"type": "function", "function": {"name": "answer"}}]}, "only calls of tools"),
+    "a function": ({"function_call": {"name": "answer", "arguments": "{}"}}, "only calls of tools"),
     "reasoning": ({"reasoning": "Answer: 1"}, "only reasoning"),
     "nothing": ({}, "the reply has no text"),
 }
@@ -193,6 +197,9 @@ FAILED = {
             body=b'{"choices": [{"message": {"content": ""}, "error": {"message": "no GPU"}}]}'
         ),
         'malformed reply: no text but an error: {"message": "no GPU"}',
+    ),
+    "an error within the text": (
+        Reply("Answer", finish_reason="error"), 'malformed reply: a broken text and an error: "error"'
     ),
     "a page": (
         Reply(body=b"<html>\nwelcome"),
