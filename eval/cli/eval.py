@@ -171,7 +171,7 @@ def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, 
         _say_dry(dry_run.write(_order(loaded, chosen, dry, given, rule), dry), dry)
         return
     assert folder is not None
-    _conclude(ask(loaded, chosen, folder, given), folder, as_json)
+    _conclude(ask(loaded, chosen, folder, given), folder, as_json, has_key=loaded.answers is not None)
 
 
 def set_up(chosen: list[Model], given: dict[str, Any]) -> list[Model]:
@@ -334,8 +334,11 @@ def _say_dry(written: dry_run.Written, folder: Path) -> None:
     say(f"wrote {plural(written.files, 'file')} to {folder}; nothing was sent. The complete run would be {whole}.")
 
 
-def _conclude(progress_of_models: list[ModelProgress], folder: Path, as_json: bool) -> None:
-    """Print a line for each model, then the next command; raise ``UnfinishedError`` if items are unfinished."""
+def _conclude(progress_of_models: list[ModelProgress], folder: Path, as_json: bool, *, has_key: bool) -> None:
+    """Print a line for each model, then the next command; raise ``UnfinishedError`` if items are unfinished.
+
+    Without its key, a benchmark's runs are graded with ``--benchmark`` by somebody who has the key.
+    """
     decision = next((progress.decision for progress in progress_of_models if progress.decision), None)
     if as_json:
         say_json(
@@ -350,7 +353,8 @@ def _conclude(progress_of_models: list[ModelProgress], folder: Path, as_json: bo
     if (error := unfinished(progress_of_models)) is not None:
         raise error
     if not as_json:
-        console().print(f"Next: chexqa grade {argument(folder)}", soft_wrap=True)
+        where = "" if has_key else " --benchmark WITH_KEY (the benchmark with its key)"
+        console().print(f"Next: chexqa grade {argument(folder)}{where}", soft_wrap=True)
 
 
 def decided(decision: Decision) -> str:
