@@ -230,9 +230,10 @@ def paired(
             found.append((path, fits[0]))
         else:
             lost.add(path.relative_to(masks).as_posix())
-    if any(agreed(picture, keys[path]) for path, picture in found):
-        for path, picture in [*found]:
-            if "/" in picture and "/" in keys[path] and not agreed(picture, keys[path]):
-                found.remove((path, picture))
-                lost.add(path.relative_to(masks).as_posix())
-    return found
+    if not any(agreed(picture, keys[path]) for path, picture in found):
+        return found
+    apart = {path for path, picture in found
+             if "/" in picture and "/" in keys[path] and not agreed(picture, keys[path])}  # fmt: skip
+    for path in sorted(apart):
+        lost.add(path.relative_to(masks).as_posix())
+    return [(path, picture) for path, picture in found if path not in apart]

@@ -587,6 +587,30 @@ def test_cells_sorted_without_their_rows_are_noticed_and_copied_cells_are_read(d
     assert all(verdict.comment == verdict.row for verdict in done.verdicts.values())
 
 
+def test_a_sort_is_noticed_in_one_column_and_counts_for_all(dealt: Dealt) -> None:
+    """Verdicts that were copied down and then changed have no marks of their own, and a row was inserted for a note."""
+    said = {row: "accept" if place % 3 else "unsure" for place, row in enumerate(dealt.ids)}
+    book = openpyxl.load_workbook(fill(dealt.sheet(), lambda row: {layout.VERDICT: said[row]}))
+    tab = work_tabs(book)[0]
+    count, at = tab.max_row - 1, titles_of(tab)
+    tab.cell(2, at[layout.COMMENT]).value = "unclear"
+    for row in range(2, count + 2):
+        tab.cell(row, at[layout.VERDICT])._style = tab.cell(2, at[layout.VERDICT])._style
+    for place in (at[layout.VERDICT], at[layout.COMMENT]):
+        cells = [(tab.cell(row, place).value, tab.cell(row, place)._style) for row in range(2, count + 2)]
+        for row, (value, style) in enumerate(reversed(cells), start=2):
+            tab.cell(row, place).value, tab.cell(row, place)._style = value, style
+    tab.insert_rows(4)
+    for place in range(1, tab.max_column + 1):
+        tab.cell(4, place)._style = tab.cell(3, place)._style
+    tab.cell(4, at[layout.QUESTION]).value = "from here after lunch"
+    book.save(dealt.sheet())
+    done = dealt.take(dealt.sheet(), skip_bad=True)
+    assert "yellow cells were sorted without the rest of their rows" in " ".join(done.problems)
+    taken = {verdict.row: verdict.verdict for verdict in done.verdicts.values()}
+    assert taken == {row: said[row] for row in taken}
+
+
 def test_a_sheet_of_another_version_is_refused_by_name_in_one_line(dealt: Dealt, rows: Rows, tmp_path: Path) -> None:
     for row in rows:
         row |= {layout.BENCHMARK: layout.benchmark_mark("5" * 64), layout.VERDICT: "accept"}

@@ -261,23 +261,29 @@ def _moved(sheet: SheetCells, titles: Sequence[str], rows: Mapping[int, Sequence
 
     A moved cell has a mark (:func:`chexqa.review.columns.row_lines`) that is not that of its row's id and that no other
     cell of its column has, while the row's own mark is elsewhere in the column. The mark of a copied cell occurs twice.
-    In a column with a moved cell, only cells with their own mark are certain.
+    A sort moves the cells of several columns, so in the rows of a moved cell's column, only cells of any column with
+    their own mark are certain.
     """
     marks = {(column, remark.row): remark.text for remark in sheet.remarks if remark.what == ROW
              for column in range(remark.column, remark.to_column + 1)}  # fmt: skip
-    home = titles.index(ID) + 1 if ID in titles else 0
-    own = {row: mark for (column, row), mark in marks.items() if column == home and row in rows}
-    if len(set(own.values())) < len(own):
-        return  # rows of two tabs, or lines drawn by the reviewer
-    for column, title in enumerate(titles, start=1):
-        found = {row: marks[column, row] for row in own if (column, row) in marks} if columns.is_fill_in(title) else {}
+    home = titles.index(ID) if ID in titles else len(titles)
+    own = {
+        row: marks[home + 1, row] for row, cells in rows.items() if (home + 1, row) in marks and any(cells[home:][:1])
+    }
+    twice = Counter(own.values())  # rows of two tabs, or lines drawn by the reviewer
+    own = {row: mark for row, mark in own.items() if twice[mark] == 1}
+    certain, moved = dict[int, set[int]](), set[int]()
+    for column in (place for place, title in enumerate(titles, start=1) if columns.is_fill_in(title)):
+        found = {row: marks[column, row] for row in own if (column, row) in marks}
         count = Counter(found.values())
-        torn = [row for row, mark in found.items() if mark != own[row] and count[mark] == 1 and count[own[row]]]
-        entries = {row: rows[row][column - 1].strip() for row in own if column <= len(rows[row])}
-        lost = {mark for row, mark in found.items() if entries.get(row)}
-        for row, mark in own.items() if torn else ():
-            certain = found.get(row) == mark and count[mark] == 1
-            if not certain and (entries.get(row) or mark in lost):
+        certain[column] = {row for row, mark in found.items() if mark == own[row] and count[mark] == 1}
+        if any(mark != own[row] and count[mark] == 1 and count[own[row]] for row, mark in found.items()):
+            moved |= own.keys() - certain[column]
+    for column, sure in certain.items():
+        entries = {row: any(cell.strip() for cell in rows[row][column - 1 : column]) for row in own}
+        lost = {marks.get((column, row)) for row, entry in entries.items() if entry}
+        for row in sorted(moved - sure):
+            if entries[row] or own[row] in lost:
                 yield Remark(row, column, row, column, _MOVED, "")
 
 

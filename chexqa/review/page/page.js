@@ -268,7 +268,7 @@ document.addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && !event.altKey) {
     if (letter.toLowerCase() === "s") { event.preventDefault(); endComment(); save(); }
     else if (letter === "Enter" && byId("lock")) { event.preventDefault(); endComment(); byId("lock").click(); }
-    else if ("zy".includes(letter.toLowerCase()) && !typing) {
+    else if (["z", "y"].includes(letter.toLowerCase()) && !typing) {
       event.preventDefault();
       (editor.on ? editor.turn : turn)(event.shiftKey || letter.toLowerCase() === "y");
     }
