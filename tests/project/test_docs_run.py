@@ -206,7 +206,7 @@ SCENES = {
     "others' benchmarks": Scene("heatmaps-and-interchange.md", (
         given.release, given.others_benchmarks, "audit theirs.tsv",
     )),
-    "completion": Scene("index.md", ("completion bash",)),
+    "completion": Scene("quickstart.md", ("completion bash",)),
     "models": Scene("models.md", (
         given.bench, "models", "models check --models", "models serve", "models check --model-id",
         "eval bench --models gpt-5.4 --max-tokens",
