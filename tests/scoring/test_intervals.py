@@ -335,17 +335,18 @@ def test_no_end_of_a_difference_lies_beyond_what_is_possible() -> None:
     assert both.interval()[0] == pytest.approx(-0.5)
 
 
-def test_the_plain_code_of_the_documentation_gives_the_same_intervals() -> None:
+@pytest.mark.parametrize("most", [1, 41], ids=["alike", "three patients with most of the answers"])
+def test_the_plain_code_of_the_documentation_gives_the_same_intervals(most: int) -> None:
     page = (Path(__file__).parents[2] / "docs" / "intervals.md").read_text(encoding="utf-8")
     known: dict[str, Any] = {}
     for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         exec(code, known)
     random = np.random.default_rng(2)
-    patient = np.sort(random.integers(0, 40, 150))
-    first = random.random(150) < 0.8
+    patient = np.sort(random.integers(0, 40, 150)) if most == 1 else np.repeat(np.arange(30), [1] * 27 + [most] * 3)
+    first, lost = random.random(150) < 0.8, 0.1 if most == 1 else np.maximum(patient - 27, 0) * 0.08
     groups = Groups(Sample("patients", 40), pl.DataFrame(
         {"group": np.repeat([0, 1, 2], 150), "cluster": np.tile(patient, 3), "one": 1.0,
-         "right": np.concatenate([first, first & (random.random(150) < 0.9), first])}), ["group"])  # fmt: skip
+         "right": np.concatenate([first, first & (random.random(150) >= lost), first])}), ["group"])  # fmt: skip
     right = groups.rows["right"].to_numpy().reshape(3, 150)
     shares = intervals.proportion(groups.sums("right"), groups.sums("one"))
     assert known["share_interval"](right[0], patient) == pytest.approx([ends[0] for ends in shares.interval()])
