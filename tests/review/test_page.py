@@ -276,6 +276,11 @@ def test_a_reload_loses_nothing_and_a_saved_file_opens_elsewhere(
         assert page.evaluate(f"answers.of('{first}').comment") == "half a com"
         page.set_input_files("#file", made.folder / "review.json")
         page.locator("#message", has_text="was not saved by").wait_for()
+        page.clock.set_fixed_time("2020-01-01")  # a clock that is set back does not make the newest answer the oldest
+        other.press("Home", "u", "Control+z", "Control+y")
+        page.reload()
+        page.wait_for_selector("body[data-ready]")
+        assert page.evaluate(f"answers.of('{first}').verdict") == "unsure"
 
 
 ASKED = {

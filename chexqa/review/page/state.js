@@ -15,7 +15,7 @@ const answers = (() => {
   const drawnAt = new Map();  // row id -> time at which its outline was last changed or dropped
   const about = {};  // question -> what a reader of a study says of himself
   const listeners = [];
-  let count = 0, locked = false, timing = false, trouble = "", database = null, waiting = new Set(), sending = new Set(), pending = 0;
+  let count = 0, latest = 0, locked = false, timing = false, trouble = "", database = null, waiting = new Set(), sending = new Set(), pending = 0;
 
   const tell = (id) => listeners.forEach((listener) => listener(id));
   const read = (key) => { try { return localStorage.getItem(prefix + key); } catch { return null; } };
@@ -40,6 +40,9 @@ const answers = (() => {
     if (DATA.server) { waiting.add(id); send(); }
   }
 
+  // The time of a new change is later than that of every known one, also where the clock was set back.
+  const stamp = () => new Date(latest = Math.max(Date.now(), latest + 1)).toISOString();
+
   // Changes have names of their own, so that those of two tabs, a file and a server can be put together without loss.
   function merge(id, other) {
     const record = records.get(id);
@@ -47,6 +50,7 @@ const answers = (() => {
     const known = new Map(record.changes.map((change) => [change.id, change]));
     let fresh = false;
     for (const change of other.changes) {
+      latest = Math.max(latest, Date.parse(change.at) || 0);
       const mine = known.get(change.id);
       if (!mine || mine.at < change.at) { known.set(change.id, change); fresh = true; }
     }
@@ -66,9 +70,9 @@ const answers = (() => {
     if (JSON.stringify(cells) === JSON.stringify(record.cells)) return true;
     if (typing && last && last.typing === tab) {
       last.cells = cells;
-      last.at = now();
+      last.at = stamp();
     } else {
-      record.changes.push({ id: `${tab}-${++count}`, at: now(), cells, ...(typing ? { typing: tab } : {}) });
+      record.changes.push({ id: `${tab}-${++count}`, at: stamp(), cells, ...(typing ? { typing: tab } : {}) });
     }
     record.cells = cells;
     keep(id);
@@ -97,7 +101,7 @@ const answers = (() => {
     if (locked || !step) return null;
     const record = records.get(step.id), cells = again ? step.change.cells : step.before;
     endTyping(step.id);
-    record.changes.push({ id: `${tab}-${++count}`, at: now(), cells, [again ? "redoes" : "undoes"]: step.change.id });
+    record.changes.push({ id: `${tab}-${++count}`, at: stamp(), cells, [again ? "redoes" : "undoes"]: step.change.id });
     record.cells = cells;
     keep(step.id);
     tell(step.id);
