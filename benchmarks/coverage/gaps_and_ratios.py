@@ -1,9 +1,12 @@
-"""Coverage of two kinds of 95 % intervals: of subgroups' gaps, and of the share of a score kept without radiographs.
+"""Coverage of two kinds of 95 % intervals, in simulated studies.
 
     python benchmarks/coverage/gaps_and_ratios.py [DRAWS]
 
+- The gap of a subgroup: the accuracy on its patients minus the accuracy on the other patients.
+- The ratio of a model's score without radiographs to its score with radiographs.
+
 DRAWS is the number of simulated studies (default: 1,000, which take five minutes). The script prints a row for each
-kind of study: the share of intervals that contain the true value, and their mean width.
+kind of study: the share of intervals that contain the true value, and the mean width of the intervals.
 """
 
 from __future__ import annotations
@@ -57,7 +60,7 @@ def gap(random: np.random.Generator, patients: int, kinds: int, share: float, p:
 
 
 def retained(random: np.random.Generator, patients: int, seen: float, kept: float, rho: float, draws: int) -> Floats:
-    """Simulate ``draws`` studies; return intervals for the share of a score that remains without radiographs.
+    """Simulate ``draws`` studies; return intervals for the ratio of the scores without and with radiographs.
 
     - ``seen``: the true score with radiographs, corrected for chance.
     - ``kept``: the true score without radiographs, divided by ``seen``.

@@ -148,6 +148,21 @@ def clean(maker: Maker, folder: Path) -> int:
     return 1 if failed else 0
 
 
+class Share(NamedTuple):
+    """One worker's share of the tries.
+
+    - ``worker``: the worker's number, from 0.
+    - ``tries``: the number of tries of all workers.
+    - ``real``: True to start a new Python interpreter for each command; False to fork.
+    - ``stop``: the time to stop, by ``time.monotonic``; 0 for never.
+    """
+
+    worker: int
+    tries: int
+    real: bool
+    stop: float
+
+
 def one_alone(maker: Maker, asked: argparse.Namespace, place: Path) -> int:
     tried, printed = workers.attempt(maker, asked.number, place / "alone")
     if asked.keep:
@@ -172,7 +187,7 @@ def everything(maker: Maker, asked: argparse.Namespace, place: Path) -> tuple[li
         for worker in range(asked.workers if most else 0):
             source, sink = os.pipe()
             folder = place / f"{'real' if real else 'forked'}-{worker}"
-            share = (worker, most, real, 0 if real or asked.tries else stop)
+            share = Share(worker, most, real, 0 if real or asked.tries else stop)
             pids.append(forked(work, maker, asked, folder, share, sink))
             os.close(sink)
             readers.append(os.fdopen(source))
@@ -197,21 +212,18 @@ def forked(action: Callable[..., object], *given: object) -> int:
     return pid
 
 
-def work(maker: Maker, asked: argparse.Namespace, folder: Path, share: tuple[int, int, bool, float], sink: int) -> None:
-    """Run one worker's share of the tries in this process, until all are done or the time is over.
+def work(maker: Maker, asked: argparse.Namespace, folder: Path, share: Share, sink: int) -> None:
+    """Run one worker's share of the tries, until all are done or the time is over.
 
-    - ``share``: the worker's number, the number of all tries, True for tries in separate processes, and the time to
-      stop (0: never).
-    - ``sink``: the file descriptor that gets a line for each try.
+    ``sink`` is the file descriptor that gets a line for each try.
     """
-    first, most, real, stop = share
-    # Real processes run other tries than forked processes.
-    start = 10**7 if real else 0
+    # New interpreters run other tries than forked processes.
+    start = 10**7 if share.real else 0
     with os.fdopen(sink, "w") as out:
-        for number in range(start + first, start + most, asked.workers):
-            if stop and time.monotonic() > stop:
+        for number in range(start + share.worker, start + share.tries, asked.workers):
+            if share.stop and time.monotonic() > share.stop:
                 break
-            tried, printed = workers.attempt(maker, number, folder, real)
+            tried, printed = workers.attempt(maker, number, folder, share.real)
             where = str(workers.keep(maker, tried, printed, asked.keep.resolve())) if tried.wrong and asked.keep else ""
             out.write(json.dumps([tried, where]) + "\n")
             out.flush()

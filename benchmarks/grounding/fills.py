@@ -197,10 +197,10 @@ def of_picture(image: Gray) -> Numbers:
 
 
 def measured(make: Callable[[], Lesion], fill: Fill) -> dict[str, tuple[Numbers, Numbers]] | None:
-    """Fill a case; return, for each test by name, the statistics of the two pictures that the test compares.
+    """Fill a case; return the statistics of the two pictures that each test compares, keyed by the test's name.
 
-    The names are those in :data:`PIXELS` and :data:`WHOLE`; a case without a twin has only the first of :data:`WHOLE`.
-    Return None if the case cannot be filled (:func:`patches`).
+    The tests are those in :data:`PIXELS` and :data:`WHOLE`. For a case without ``Lesion.twin``, only the first test in
+    :data:`WHOLE` is possible. Return None if the case cannot be filled (:func:`patches`).
     """
     case = make()
     chosen = patches(case)

@@ -77,7 +77,10 @@ def shown(row: dict[str, float | None], name: str) -> str:
 
 
 def without_pictures(patients: int, repeats: int) -> None:
-    """Simulate studies of six models without pictures; print how often all verdicts on the models are right."""
+    """Draw the answers of six models at random, without making pictures; print how often all six verdicts are right.
+
+    ``repeats`` is the number of simulated studies.
+    """
     right, wrong, held, of = 0, 0, Counter[str](), Counter[str]()
     for seed in range(1, repeats + 1):
         rows = planted_looks.table_of({model.name: model.rates for model in SIX}, patients, seed).to_dicts()

@@ -2,10 +2,16 @@
 
     python benchmarks/review/round.py [CASES]
 
-A benchmark is made of phantoms (38 by default). The readers answer all questions blind and then judge the proposals, by
-keyboard; the page is reloaded and the browser crashes on the way. A rejected mask is redrawn and signed, the benchmark
-generated again, and the verdicts are carried over. A spreadsheet with the saved answers must import as the same
-``verdicts.jsonl``. The script prints the keys pressed and the seconds of each step, and fails if an answer is lost.
+CASES is the number of phantoms in the benchmark (default: 38). The review has these steps:
+
+1. The readers answer all questions blind, by keyboard.
+2. They judge the proposals, by keyboard. Their answers are imported from the page and, in a separate test, from a
+   spreadsheet; both imports must give the same ``verdicts.jsonl``.
+3. A rejected mask is redrawn, and another reader signs it.
+4. The benchmark is generated again, and the verdicts are carried over.
+
+In steps 1 and 2, the script reloads the page several times and makes it crash. It prints the keys pressed and the
+seconds of each step, and fails if an answer is lost.
 """
 
 from __future__ import annotations

@@ -171,12 +171,15 @@ def masks(
     reference, device, site. Paths in the table are relative to --images and --masks, or to the table's folder.
 
     With --flat, the masks of a.png are named a_effusion.png, a_right_lung.png and so on, and lie beside their picture
-    or in --masks. With --label, --masks contains one label map per picture; --label 3=effusion says that pixels of the
-    value 3 are an effusion, and --label '#ff0000=effusion' that red ones are. In a TIFF with several pages, the values
-    are the numbers of the pages. With either option, the segments of a DICOM SEG are read by their names.
+    or in --masks.
 
-    If --anatomy has masks of a picture, only these masks of its lungs and heart are used, and not those in the folders
-    or the table.
+    With --label, --masks contains one label map per picture; --label 3=effusion says that pixels of the value 3 are an
+    effusion, and --label '#ff0000=effusion' that red pixels are. In a TIFF with several pages, the values are the
+    numbers of the pages.
+
+    With --flat or --label, --masks can also contain DICOM SEG files, whose segments are read by their names.
+
+    If --anatomy has masks of a picture, only these are used for its lungs and heart.
     """
     terms = Terms(access, license_, source, mask_frame)
     if table is not None:

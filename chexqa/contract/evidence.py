@@ -246,7 +246,7 @@ class _PartsEvidence(Evidence):
     components: Sequence[Component] = ()
 
     def flags(self, margin: float | None = None) -> tuple[str, ...]:
-        """Return the flags of the key; a component that counts in both lungs adds a flag."""
+        """Return the key's flags: those of :meth:`Evidence.flags`, and one if a component touches both lungs."""
         in_both = any(all(part.lungs.get(side, 0) for side in ("right", "left")) for part in self.components)
         return super().flags(margin) + (BOTH_LUNGS,) * in_both
 

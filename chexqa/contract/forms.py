@@ -136,7 +136,10 @@ class Place(Form):
         self.name = name
 
     def chance(self, options: int, right: int = 1) -> float:
-        """Return the chance of a right guess between "somewhere" and "nowhere"; the place itself does not count."""
+        """Return the probability that a random choice between "somewhere" and "nowhere" is right.
+
+        Coordinates do not count.
+        """
         return 1 / options
 
     def right_answers(self, key: Sequence[int]) -> list[tuple[int, ...]]:

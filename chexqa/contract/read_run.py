@@ -203,7 +203,10 @@ class Run:
 
     @property
     def counted_turns(self) -> tuple[Turn, ...]:
-        """The turns to grade: all, or only those on the cases :attr:`stopped_on` if a stopping rule ended the run."""
+        """The turns to grade.
+
+        If a stopping rule ended the run, these are the turns on the cases in :attr:`stopped_on`; otherwise all turns.
+        """
         cases = self.stopped_on
         return self.turns if cases is None else tuple(turn for turn in self.turns if turn.case_id in cases)
 

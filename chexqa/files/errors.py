@@ -144,9 +144,10 @@ def _place(error: Exception) -> str:
 
 
 def first_file(error: BaseException) -> str | None:
-    """Return the file of the traceback's first frame outside chexqa and Python's import system; None if all are inside.
+    """Return the first file in an error's traceback that belongs neither to chexqa nor to Python's import system.
 
-    If the import of a user's module failed, the result is this module's file, wherever the error was raised.
+    Return None if there is no such file. If chexqa imports a user's module and the import fails, the result
+    is the file of the user's module, even if a library that it imports raised the error.
     """
     for frame, _ in traceback.walk_tb(error.__traceback__):
         if not _is_chexqa(frame) and frame.f_globals.get("__name__", "").partition(".")[0] != "importlib":

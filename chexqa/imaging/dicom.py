@@ -79,8 +79,8 @@ def read(path: Path, max_pixels: int) -> npt.NDArray[np.uint8]:
        header has neither, values of more than 8 bits are mapped by :mod:`chexqa.imaging.percentile_window`.
     3. MONOCHROME1 is inverted, padding becomes black, and colour becomes luminance.
 
-    Raises ``InputError`` if the extra is not installed, and for a file that is damaged, or has several frames, more
-    than 16 bits or more than ``max_pixels`` pixels (checked before decoding).
+    Raises ``InputError`` if pydicom (the package's extra ``dicom``) is not installed, and for a file that is damaged,
+    or has several frames, more than 16 bits or more than ``max_pixels`` pixels (checked before decoding).
     """
     return _opened(path, max_pixels, _shown)
 
@@ -113,10 +113,10 @@ def _opened(path: Path, max_pixels: int, use: Callable[[Dataset, Values], Result
 
 @contextmanager
 def parsed(path: Path) -> Iterator[Callable[[Sequence[str]], Dataset]]:
-    """Open a DICOM file; yield a function that returns the data set with only the elements of some keywords.
+    """Open a DICOM file; yield a function that takes keywords and returns the data set with only these elements.
 
-    Raises ``InputError``, here and inside the context, for a file that is damaged or cannot be read, and if the extra
-    is not installed.
+    The ``with`` statement raises ``InputError`` if the file is damaged or cannot be read, or if pydicom (the package's
+    extra ``dicom``) is not installed.
     """
     try:
         import pydicom

@@ -32,10 +32,10 @@ def smooth_outlines(mask: Mask) -> list[Line]:
 def hand_drawn(mask: Mask, rng: np.random.Generator) -> list[Line]:
     """Return the borders of a mask as if drawn by hand: smoothed, then randomly displaced.
 
-    All points are at most 2 px from the borders (Hausdorff distance). The size of the displacements differs between
-    pictures. This variation exceeds the roughness that an edit adds to a border, so neither the roughness nor the
-    length of an outline shows that it was edited.
+    The result is at most 2 px from the mask's borders (Hausdorff distance).
     """
+    # The size of the displacements differs between pictures, by more than the roughness that an edit adds to a border.
+    # Neither the roughness nor the length of an outline therefore shows that it was edited.
     stray = rng.uniform(*_STRAY)
     return [_bounded(border, _stray(_smooth(border), stray, rng)) for border in _borders(mask)]
 

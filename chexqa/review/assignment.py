@@ -1,10 +1,9 @@
 """Assignment of cases to reviewers, and the rounds in which blind questions are asked.
 
-All cases of a patient go to the same reviewers. The order of cases is random, but the first cases have nearly the same
-proportions of findings, question paths and flags as all cases. Each reviewer gets about the same number of cases with
-each finding and question path.
+All cases of a patient go to the same reviewers. Each reviewer gets about the same number of cases with each finding
+and question path. The order of cases is random, with findings, question paths and flags spread evenly.
 
-The questions of one case reveal each other's answers. Blind questions are therefore asked in five rounds:
+Blind questions are asked in five rounds, because the picture of one question can reveal the answer to another:
 
 1. whether the finding is present,
 2. attributes and the grid, on the plain radiograph,
@@ -12,8 +11,7 @@ The questions of one case reveal each other's answers. Blind questions are there
 4. the points on this outline,
 5. the choice among four outlines.
 
-Each round is shuffled over the cases and comes in a separate sheet or page, so that a reviewer sees a picture that
-reveals an answer only after having given this answer.
+Each round is a separate sheet or page, with its questions in random order.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class Tally:
         self._count, self._first = 0, ""
 
     def add(self, name: str) -> None:
-        """Add one to the count; ``name`` is kept if it is the first."""
+        """Count one more item, which has the name ``name``."""
         self._first = self._first or name
         self._count += 1
 

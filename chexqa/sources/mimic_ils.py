@@ -39,11 +39,11 @@ def ingest(root: Path, manifest: Path, terms: Terms, images: Path, masks: Path |
     """Write a manifest of the data set in ``root``, whose pictures are in the folder ``images``.
 
     - ``masks``: the folder of masks; None for ``lesion_mask`` in ``root``.
-    - ``anatomy``: the source of masks of lungs and heart, in which a picture's name is its ``dicom_id``.
+    - ``anatomy``: the source of masks of lungs and heart; it must name each picture by its ``dicom_id``.
 
-    A finding with a positive pair (an instruction and a mask) is present; its mask is that of the ``global`` pair or,
-    without one, of the first ``basic`` pair. A finding with a negative ``global`` pair is absent. A problem in one
-    study is recorded among the outcome's faults.
+    A finding with a positive pair is present; its mask comes from the ``global`` pair or, if there is no ``global``
+    pair, from the first ``basic`` pair. A finding with a negative ``global`` pair is absent. Problems in single studies
+    are returned as faults of the outcome.
     """
     if not is_file(root / FILE):
         raise InputError(f"{root}: contains no {FILE}; name the folder that contains this file.")

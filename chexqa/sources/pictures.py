@@ -184,7 +184,11 @@ class Pictures:
         return found
 
     def fitting(self, name: str) -> list[str]:
-        """Return the pictures that a name fits: those whose paths agree with the longest end of it."""
+        """Return the paths of the pictures that fit a name best; the name may have folders and may lack the suffix.
+
+        A picture fits if its file name is the same. If several pictures fit, those that share the most folders with the
+        name are returned: for ``p1/x``, this is ``set/p1/x.png`` and not ``set/p2/x.png``.
+        """
         if ".." not in Path(name).parts and not Path(name).is_absolute() and is_file(self.root / name):
             return [name]
         plain = file_names(composed(name).replace("\\", "/").split("/")[-1])

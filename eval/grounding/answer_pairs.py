@@ -33,7 +33,7 @@ def has_altered(graded: Graded) -> bool:
 
 
 def left_out(graded: Graded) -> list[NotAudited]:
-    """Return the cases that have no altered picture for a condition of the runs (such as ``target``)."""
+    """Return the cases that could not be asked under a condition of the runs (such as ``target``), with the reason."""
     asked = {condition for run in graded.runs for condition in asked_conditions(run.about)}
     return [row for row in altered_items.load(graded.benchmark).not_audited or () if row.condition in asked]
 

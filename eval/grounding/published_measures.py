@@ -33,7 +33,7 @@ def rate(sample: Sample, rows: pl.DataFrame, value: pl.Expr, binary: bool = True
 
 
 def cgr(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return CGR: of the correct answers "yes", the share that change when the lesion is filled in."""
+    """Return the measure named CGR: the share of correct "yes" answers that change when the lesion is filled in."""
     return rate(sample, _filled_right(pairs), pl.col("first") != pl.col("second"))
 
 
@@ -47,15 +47,16 @@ def _filled_right(pairs: pl.DataFrame) -> pl.DataFrame:
 
 
 def stability(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return the published measure IS: how often correct "yes" answers stay "yes" if other lung tissue is filled in."""
+    """Return the measure named IS: the share of correct "yes" answers that stay when other lung tissue is filled in."""
     rows = pairs.filter(pl.col("right") & (pl.col("condition") == "irrelevant"))
     return rate(sample, rows, pl.col("first") == pl.col("second"))
 
 
 def uar(sample: Sample, originals: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return UAR: for the right detection answers, the mean share of other patients who get the same answer.
+    """Return the measure named UAR: how often a right detection answer is the same as the answers about other patients.
 
-    The other patients have the same finding, view, sex and key as the patient (:func:`with_partners`).
+    The other patients have the same finding, view, sex and key (:func:`with_partners`). For each right answer, the
+    share of equal answers is computed; UAR is the mean of these shares.
     """
     rows = with_partners(originals).filter("right")
     return rate(sample, rows, pl.col("same"), binary=False)

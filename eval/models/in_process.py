@@ -58,7 +58,14 @@ def of_callable(given: Any, name: str | None = None, devices: Iterable[str] = ()
 
 
 def of_weights(model_id: str, registered: Mapping[str, Model], devices: Iterable[str] = ()) -> Model:
-    """Return the model ``transformers/FOLDER_OR_ID``; settings come from a registered model with these weights."""
+    """Return a model that runs the weights of a folder, or of an id on the hub, with transformers.
+
+    - ``model_id``: ``transformers/FOLDER_OR_ID``.
+    - ``registered``: the known models; if one of them has the same weights, its settings are used.
+    - ``devices``: the devices to run on, one for each worker process.
+
+    Raises ``InputError`` if ``model_id`` names no folder or id.
+    """
     place = model_id.removeprefix(WEIGHTS)
     if not place:
         raise InputError(

@@ -50,10 +50,10 @@ class Label(NamedTuple):
 class Stroke:
     """Lines that draw one answer, or the key, over a picture.
 
-    - ``letter``: the letter of the model or reader that answered; ``key`` for the key.
+    - ``letter``: the letter of the model or reader whose answer is drawn; ``key`` for the key.
     - ``rgb``: the colour of the lines and labels.
     - ``lines``: the lines, each as ``x, y, x, y, …`` in pixels of the picture.
-    - ``labels``: the letter beside each shape of the answer.
+    - ``labels``: the text and the position of the label beside each shape; the text is always ``letter``.
     """
 
     letter: str

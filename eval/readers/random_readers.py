@@ -34,9 +34,12 @@ Floats = npt.NDArray[np.floating]
 def random_readers(study: ScoredSample) -> pl.DataFrame:
     """Return the comparison of models with the readers, a row for each protocol, score and model.
 
-    ``difference`` is the model's score minus the mean score of the readers; ``docs/columns.md`` explains the further
-    columns. ``p`` is null for fewer than five readers; ``p_holm`` and ``differ`` are also null for baselines and for
-    the grid. A row needs three readers and :data:`LEAST_CLUSTERS` patients. Models with unfinished items have no row.
+    ``docs/columns.md`` explains the columns.
+
+    - A row is left out if it has fewer than three readers or fewer than :data:`LEAST_CLUSTERS` patients, or if the
+      model has unfinished items.
+    - ``p`` is null in rows with fewer than five readers.
+    - ``p_holm`` and ``differ`` are null if ``p`` is null, in rows of baselines, and in rows of the grid's score.
     """
     known = study.completeness.filter((pl.col("unfinished") == 0) & pl.col("known"))
     rows: list[dict[str, Any]] = []

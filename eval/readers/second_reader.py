@@ -23,12 +23,16 @@ COLUMNS: dict[str, Any] = {
 
 def load(folder: Path, benchmark: Benchmark, recipes: Sequence[str] = (), image_root: Path | None = None
          ) -> pl.DataFrame:  # fmt: skip
-    """Return a row with the columns :data:`COLUMNS` for each verdict of :mod:`chexqa.eval.readers.mask_verdicts`.
+    """Return a table (:data:`COLUMNS`) that says for each item whether the other reader's masks answer it correctly.
 
-    - ``folder``: the second reader's masks.
+    The benchmark's items are answered from the second reader's masks. Items made from the second reader's masks are
+    answered from the benchmark's masks.
+
+    - ``folder``: the folder or manifest of the second reader's masks.
     - ``recipes``: names or files of the benchmark's recipes, needed if they are not chexqa's own.
 
-    Raises ``InputError`` for masks that do not come from another reader.
+    Raises ``InputError`` if no case of the benchmark has a second mask, or if a second mask does not fit the radiograph
+    or was redrawn in a review.
     """
     # These modules load slowly, and few reports have a second reader.
     from chexqa.eval.readers.mask_verdicts import read_second_masks, second_reader_verdicts

@@ -204,12 +204,13 @@ def estimate(planned: Work, model: Model, price: Price | None, reply_tokens: int
 
 
 def image_tokens(rule: Mapping[str, Any] | None, size: Size) -> int:
-    """Return the tokens of a picture by the registry's rule; 0 if there is no rule.
+    """Return how many tokens a picture takes by a rule of the model registry; 0 if ``rule`` is None.
 
-    - ``fixed``: a number for every picture.
-    - ``patches``: the squares that cover the picture, at most ``limit``.
-    - ``tiles``: the squares of a grid with about the picture's aspect ratio, at most ``limit``, and one more for the
-      whole picture if there are several.
+    - ``fixed``: the same number of tokens for every picture.
+    - ``patches``: ``factor`` tokens for each square needed to cover the picture (at most ``limit`` squares), plus
+      ``extra`` tokens.
+    - ``tiles``: ``tokens`` for each square of a grid (at most ``limit`` squares) with about the picture's aspect ratio;
+      a grid of several squares counts as one square more.
     """
     if rule is None:
         return 0

@@ -80,7 +80,9 @@ class Makeup:
     - ``variance``: the variance of the score, with clusters as units.
     - ``least``: the lower limit of ``variance`` in Wilson's interval; NaN for a score that has no such interval.
     - ``rarer``: the number of right or of wrong answers, whichever is smaller.
-    - ``alike``, ``alike_squares``: terms for the degrees of freedom of the t quantile.
+    - ``alike``: the variance of the score if all answers of a cluster are alike, divided by p (1 - p). Here, p is the
+      share of right answers.
+    - ``alike_squares``: the divisor of ``alike ** 2`` that gives the degrees of freedom (:meth:`freedom`).
     """
 
     best: Floats
@@ -89,8 +91,7 @@ class Makeup:
     least: Floats
     # The smaller number, summed over the score's shares.
     rarer: Floats
-    # Largest possible variance of the score, divided by p (1 - p); p is the share of right answers. The variance is
-    # largest if each cluster's answers are all right or all wrong. Shares count as independent.
+    # The largest possible variance: each cluster's answers are all right or all wrong. Shares count as independent.
     alike: Floats
     # Sum of a² / f over the score's shares; a is a share's term of ``alike``, and f its degrees of freedom.
     alike_squares: Floats

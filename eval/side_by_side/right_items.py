@@ -36,9 +36,9 @@ class RightItems:
 
 
 def right_items(study: ScoredSample) -> Iterator[RightItems]:
-    """Yield, protocol by protocol, the items that all finished models were asked.
+    """Yield, for each protocol, which items each finished model has right.
 
-    A model with unfinished questions is left out, because it has not answered the same items.
+    Only items that all finished models were asked are included. A model with unfinished questions is left out.
     """
     whole = study.completeness.filter((pl.col("unfinished") == 0) & pl.col("known"))
     for (protocol,), part in whole.group_by("protocol", maintain_order=True):

@@ -1,7 +1,11 @@
 """Protocols compared on the same models and items, and rankings of models by two scores or under two protocols.
 
-The two protocols of a pair differ in one thing: the earlier answers that a model is shown (``end_to_end`` and
-``oracle_passed``), or the condition in brackets (``end_to_end`` and ``end_to_end (blind)``). All tests are exploratory.
+The two protocols of a pair differ in one thing, for example:
+
+- in the earlier answers that a model is shown: ``end_to_end`` and ``oracle_passed``;
+- in a condition, which is a part of the name: ``end_to_end`` and ``end_to_end (blind)``.
+
+All tests are exploratory.
 """
 
 from __future__ import annotations

@@ -125,7 +125,10 @@ class _Model:
         return most + float(self.others(lapse)), gradient, information
 
     def fitted(self, start: Floats, fixed: int | None = None) -> tuple[Floats, float]:
-        """Return the likeliest parameters and their log likelihood; the parameter number ``fixed`` keeps its value."""
+        """Fit the parameters, beginning with ``start``; return the likeliest ones ``(4,)`` and their log likelihood.
+
+        The parameter with the index ``fixed`` keeps its value in ``start``; None to fit all parameters.
+        """
         # Fisher scoring within the bounds; a step is halved until the likelihood grows.
         best, (most, gradient, information) = start, self.value(start)
         for _ in range(_ROUNDS):
@@ -154,7 +157,7 @@ class _Model:
         """Fit from three starts and return the best fit: its parameters and its log likelihood.
 
         The starts are ``start``, ``start`` with the lapse rate 0, and ``start`` with the largest lapse rate. The
-        parameter number ``fixed`` keeps its value.
+        parameter with the index ``fixed`` keeps its value in ``start``; None to fit all parameters.
         """
         # The likelihood of the lapse rate may have two maxima.
         starts = [np.append(start[:LAPSE], lapse) for lapse in (start[LAPSE], 0.0, MOST_LAPSES)]

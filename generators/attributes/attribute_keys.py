@@ -37,14 +37,14 @@ COMPARISON = ("similar", "left", "right", "single")
 class AttributeRules:
     """A recipe's settings for attributes.
 
+    - ``rule``: ``component`` to measure each component of the lesion alone, ``union`` to measure all together.
     - ``min_component``: the smallest area of a component that counts, divided by the picture's longer side squared.
-    - ``involved_share``: the covered share of a region from which the region counts as involved. With the rule
-      ``component``, each component is measured alone; with ``union``, all components together.
-    - ``clear_distance``: the distance at which a region counts as clearly free, divided by the picture's longer side.
-    - ``lung_share``: the share of a lung that one component (with ``union``: all components) must cover to count for
-      severity and comparison.
-    - ``severity_cuts``: the covered shares of a lung at which the next grade of severity begins.
-    - ``larger_ratio``: the ratio of the larger to the smaller covered area from which one side counts as larger.
+    - ``involved_share``: the smallest share of a region that a lesion must cover to involve the region.
+    - ``clear_distance``: the smallest distance of a clearly free region from the lesion, divided by the longer side.
+    - ``lung_share``: the smallest share of a lung that a lesion must cover to count for severity and comparison.
+    - ``location_options``: the number of regions among the options.
+    - ``severity_cuts``: the two covered shares of a lung at which the second and the third grade of severity begin.
+    - ``larger_ratio``: the smallest ratio of the covered areas of both lungs at which one side counts as larger.
     """
 
     rule: Literal["component", "union"]

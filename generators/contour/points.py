@@ -83,12 +83,13 @@ def draw_points(
     sampler: EditSampler, suboptimal: Mask, edits: Sequence[Edit], true: Errors, alike: Errors, rules: PointRules,
     side: int,
 ) -> tuple[Point, ...] | None:  # fmt: skip
-    """Return true points (one for each true edit) together with points that mark no edit.
+    """Return the points to show: a true point for each true edit, and false points, which mark no edit.
 
-    If there is no room for a point of the second sort, return None.
+    Return None if there is no room for a false point.
 
-    - ``true``: the indices in ``edits`` of the true edits, which the suboptimal mask has.
-    - ``alike``: the indices in ``edits`` of all edits that a viewer could take for true ones; ``true`` is among them.
+    - ``edits``: the true edits, which the suboptimal mask has, and other possible edits.
+    - ``true``: the indices of the true edits in ``edits``.
+    - ``alike``: ``true``, and the indices of other edits that a viewer could take for true edits.
     - ``rules``: the recipe's settings for points.
     - ``side``: the whole picture's longer side in pixels.
     """

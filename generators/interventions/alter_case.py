@@ -109,10 +109,10 @@ class Alteration:
                 self.keys.append(key.to_record())
 
     def surroundings(self, place: Mask | None = None) -> Surroundings:
-        """Return the masks that all fills of the case share.
+        """Return the lungs and the clean tissue that all fills of the case use.
 
-        ``place`` is the clean place that is filled in the irrelevant picture; None if there is no such picture. The
-        masks are made at the first call, and later calls ignore ``place``.
+        ``place`` is the area without findings that the condition ``irrelevant`` fills in; None if the case is not asked
+        under this condition. Only the first call uses ``place``; later calls return the same result.
         """
         # All fills of a case copy from the same tissue: neither in a finding nor in ``place``.
         if self._near is None:

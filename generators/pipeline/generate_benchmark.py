@@ -44,14 +44,16 @@ def generate(
     manifest: str | Path, out: str | Path, job: GenerationJob, *, image_root: str | Path | None = None,
     workers: WorkerConfig | None = None, progress: Progress | None = None, original: Original | None = None,
 ) -> Record:  # fmt: skip
-    """Make a benchmark folder from a manifest (or its folder) and return the record of ``benchmark.json``.
+    """Make the benchmark folder ``out`` and return the content of its ``benchmark.json``.
 
-    Cases that cannot be used are listed in ``skipped.jsonl``. Raise ``InputError`` if no case gives an item.
+    - ``manifest``: the manifest of the cases, or its folder.
+    - ``job``: the recipes, questions and seed. To make a fresh seed of an existing benchmark, call
+      :func:`chexqa.generators.pipeline.job.make_fresh_job` for the job.
+    - ``workers``: the settings of worker processes; None for no other process than this one.
+    - ``progress``: a function that takes a label and the number of steps, and returns a function to call at each step.
+    - ``original``: for a fresh seed, the existing benchmark; all its cases must be in the manifest.
 
-    - ``workers``: settings of worker processes; None: only this process works.
-    - ``progress``: called with a label and a total; it returns a function that is called once per step.
-    - ``original``: an existing benchmark; fresh items are made for its cases, which must be in the manifest. The job is
-      then made by :func:`chexqa.generators.pipeline.job.make_fresh_job`.
+    Cases that cannot be used are listed in ``skipped.jsonl``. Raises ``InputError`` if no case gives an item.
     """
     manifest, out, workers = Path(manifest), Path(out), workers or WorkerConfig()
     image_root = None if image_root is None else Path(image_root)

@@ -71,9 +71,9 @@ class _Read(NamedTuple):
 def understand(reading: Reading, returned: Returned) -> Understood:
     """Read all returned rows; return each filled row once, all problems, and the rows that reviewers must correct.
 
-    If a row was returned several times, only its copies in the newest correction sheet are used. A copy in a correction
-    sheet that still has the stated problem is used only if the row has no other copy. A row with a problem goes back to
-    its reviewer only if its sheet and id could be read.
+    - If a row was returned in several sheets, the newest sheet is used.
+    - A correction sheet in which the reviewer did not correct the row is used only if no other sheet has the row.
+    - A row goes back to its reviewer only if its sheet and id could be read.
     """
     read = [_Read(spoilt.row, reading.owner(spoilt.row), None, spoilt.text) for spoilt in returned.spoilt]
     read += [one for row in returned.rows if (one := _read(reading, row)) is not None]

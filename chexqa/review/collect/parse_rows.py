@@ -77,10 +77,9 @@ class BadRowError(Exception):
 
 @dataclass(frozen=True)
 class Meaning:
-    """Content of a row that could be read: its sheet, its id, and the reviewer's entries.
+    """Content of a row that could be read: its sheet, its id, and the reviewer's entries (None if there is no entry).
 
-    ``place`` has the shapes of a typed place in pixels of the item's picture. It is empty for "nowhere", and None if no
-    place was typed.
+    ``place`` is the place that the reviewer typed, as shapes in pixels of the item's picture; empty for "nowhere".
     """
 
     dealt: Dealt

@@ -69,11 +69,11 @@ class FilledRow(NamedTuple):
 
 
 class SpoiltRow(NamedTuple):
-    """Row that is not read because of a note, or because of a cell to fill in that cannot be read.
+    """Returned row that is not imported, because the reviewer added a note, or because an entry is unreadable.
 
-    A cell cannot be read if it has struck-out words or a formula without a result, is merged, or was moved.
+    An entry is unreadable if its cell has struck-out words or a formula without a result, is merged, or was moved.
 
-    - ``row``: the row without the cells that cannot be read. The texts of notes are added to its column ``comment``.
+    - ``row``: the row without the unreadable entries, and with the texts of the notes added to its comment.
     - ``text``: the problem and the remedy.
     """
 

@@ -1,8 +1,7 @@
 """Parts of an xlsx file, read as a stream; limits of size are checked while reading.
 
-Only the parts with cells are read. They are found by the relationships between parts, never by their names. The XML is
-never kept in memory as a tree. Formulas, drawings and validations are skipped. Of the formats, only dates,
-strike-through and row marks (coloured borders that tell a cell's row) are read.
+The parts with cells are found by their relationships to other parts, not by name. Three formats are read: dates,
+strike-through and row marks (:class:`Remark`). Formulas, drawings and validations are skipped.
 """
 
 from __future__ import annotations

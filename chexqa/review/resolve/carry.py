@@ -19,10 +19,12 @@ from chexqa.review.resolve.mask_hashes import ManifestMasks
 
 @dataclass(frozen=True)
 class NotCarried:
-    """Verdict that was not carried over, and the reason (``why``).
+    """Verdict that was not carried over to the new benchmark or manifest, with the reason.
 
-    - ``case_id``: the id of its case in the new benchmark or manifest; ``None`` if the case is missing there.
-    - ``item_id``: the id of its item in the new benchmark; ``None`` if missing there, or for a mask.
+    - ``why``: the reason.
+    - ``case_id``: the id of the case in the new benchmark or manifest; ``None`` if the case is not there.
+    - ``item_id``: the id of the item in the new benchmark; ``None`` if the item is not there. A verdict on a mask has
+      no item.
     """
 
     verdict: Verdict

@@ -287,9 +287,9 @@ class Maker:
         self, place: Place, kind: SheetKind, reviewer: str, tabs: Sequence[Tab], entries: Mapping[str, Entry],
         material: Questions | Masks, step: Callable[[], None], correction: int = 0,
     ) -> None:  # fmt: skip
-        """Write a sheet of the given tabs.
+        """Write one sheet for a reviewer, with the page or the viewer beside it.
 
-        ``correction`` is N if the sheet returns rows to the reviewer that the Nth import could not read; otherwise 0.
+        ``correction`` is the number, from 1, of the import that could not read these rows; 0 for rows that are new.
         """
         path = self._folder / place.file
         name = path.stem

@@ -95,7 +95,7 @@ class Book:
 
     - ``marks``: the texts of the columns benchmark, reviewer and batch in every row.
     - ``votes``: the number of verdicts that an adjudication sheet shows.
-    - ``correction``: N if the workbook returns rows to the reviewer that the Nth import could not read; otherwise 0.
+    - ``correction``: the number, from 1, of the import that could not read the rows; 0 for rows that are new.
     """
 
     kind: SheetKind

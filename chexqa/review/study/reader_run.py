@@ -166,9 +166,9 @@ def _check_place(out: Path, bench: Benchmark, logs: Iterable[str]) -> None:
 
 
 def cases_of(bench: Benchmark, batch: Batch) -> dict[str, list[str]]:
-    """Return the ids of the cases dealt to each reader, keyed by the name under which the run lists the reader.
+    """Return the ids of each reader's cases, keyed by the reader's name in the run.
 
-    The majority (:data:`MAJORITY`) has the cases dealt to two readers or more.
+    The majority of the readers is one more reader, with the name :data:`MAJORITY` and all cases of two readers or more.
     """
     case_of = {item_row_id(item.item_id): item.case_id for item in bench.items}
     dealt = {
