@@ -130,12 +130,12 @@ def is_value(label: str) -> bool:
 def as_label(text: str) -> str:
     """Return a user's text for a label; a value or a colour as :func:`read_label_map` yields it.
 
-    >>> as_label("255, 0, 0"), as_label("#FF0000"), as_label("03"), as_label(" Fluid ")
+    >>> as_label("255, 0, 0"), as_label("#FF0000"), as_label("3.0"), as_label(" Fluid ")
     ('#ff0000', '#ff0000', '3', 'Fluid')
     """
     text = text.strip()
-    if text.isdecimal():
-        return str(int(text))
+    if re.fullmatch(r"\d+(\.0+)?", text):
+        return str(int(text.partition(".")[0]))
     parts = [int(part) for part in re.split("[ ,;]+", text)] if _RGB.fullmatch(text) else []
     if parts and max(parts) < 256:
         text = "#" + "".join(f"{part:02x}" for part in parts)

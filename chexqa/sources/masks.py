@@ -258,7 +258,7 @@ def from_flat(
             keys[path] = name
         elif _is_mask(path) and end and not labels.of_values:
             keys[path], ends[path] = name.removesuffix(f"_{end}"), end
-        elif _is_mask(path) and not own:
+        elif _is_mask(path) and (not own or files.has_picture_of_mask(name)):
             unused.add(inside.as_posix())
     shapes, first = list[Annotation](), dict[tuple[str, str], str]()
     for path, picture in paired(keys, files, masks, absent.unmasked, unused, faults.append):

@@ -56,8 +56,12 @@ def file_names(name: str) -> list[str]:
     (['mask_x.png', 'mask_x', 'x'], 'x.png')
     """
     renamed = [".".join(filter(None, found.groups())) for form in _RENAMED if (found := form.fullmatch(name))]
-    of_masks = [found[1] for form in _OF_MASKS if (found := form.fullmatch(bare(name)))]
-    return [name, bare(name), *renamed, *of_masks, bare(name) + _CHANNEL]
+    return [name, bare(name), *renamed, *_without_mask(name), bare(name) + _CHANNEL]
+
+
+def _without_mask(name: str) -> list[str]:
+    """Return "x" for the name of a mask, such as "mask_x.png", otherwise nothing."""
+    return [found[1] for form in _OF_MASKS if (found := form.fullmatch(bare(name)))]
 
 
 def agreed(path: str, name: str) -> int:
@@ -195,6 +199,10 @@ class Pictures:
         fits = next((self._by_name[key] for key in plain if key in self._by_name), [])
         most = max((agreed(path, name) for path in fits), default=0)
         return [path for path in fits if agreed(path, name) == most]
+
+    def has_picture_of_mask(self, name: str) -> bool:
+        """Return True for the name of a mask such as "x_mask" if there is a picture "x"."""
+        return any(map(self.fitting, _without_mask(name)))
 
     @cached_property
     def by_uid(self) -> dict[str, str]:

@@ -67,16 +67,18 @@ def test_pictures_that_share_a_mask_s_name_do_not_count_as_free_of_it(tmp_path: 
     assert [*made(tmp_path / "m.jsonl")] == ["a/effusion"]
 
 
-def test_a_mask_beside_the_pictures_is_no_picture(tmp_path: Path, cli: Cli) -> None:
-    """The picture of ``b`` is missing, so its mask would be a radiograph without an effusion."""
-    images = radiographs(tmp_path / "images", "a.png")
-    for name in ("a_effusion.png", "b_effusion.png"):
+@pytest.mark.parametrize("mask", ["b_effusion.png", "c_mask.png"])
+def test_a_mask_beside_the_pictures_is_no_picture(tmp_path: Path, cli: Cli, mask: str) -> None:
+    """The picture of ``b`` is missing, and that of ``c`` would be a radiograph without an effusion."""
+    images = radiographs(tmp_path / "images", "a.png", "c.png")
+    for name in ("a_effusion.png", mask):
         png(images / name, ONE)
     command = ("ingest", "masks", "--images", images, "--flat")
     code, _, err = cli(*command, "--absent-unmasked", "-o", tmp_path / "m.jsonl")
-    assert (code, "b_effusion.png" in err) == (2, True)
+    assert (code, mask in err) == (2, True)
     code, _, err = cli(*command, "-o", tmp_path / "m.jsonl")
-    assert (code, "b_effusion.png" in err) == (0, True)
+    assert (code, mask in err) == (0, True)
+    assert [*made(tmp_path / "m.jsonl")] == ["a/effusion"]
 
 
 @pytest.mark.parametrize("names", [("maps/a.png", "maps/a_mask.png"), ("maps/1/a.png", "maps/2/a.png")])
