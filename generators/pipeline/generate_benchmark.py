@@ -49,7 +49,7 @@ def generate(
     - ``manifest``: the manifest of the cases, or its folder.
     - ``job``: the recipes, questions and seed. To make a fresh seed of an existing benchmark, call
       :func:`chexqa.generators.pipeline.job.make_fresh_job` for the job.
-    - ``workers``: the settings of worker processes; None for no other process than this one.
+    - ``workers``: the settings of worker processes; None to work in this process only.
     - ``progress``: a function that takes a label and the number of steps, and returns a function to call at each step.
     - ``original``: for a fresh seed, the existing benchmark; all its cases must be in the manifest.
 
