@@ -205,9 +205,10 @@ class Try(NamedTuple):
 
 
 class Maker:
-    """Maker of tries on kinds of file whose names contain a word of ``only``; an empty ``only`` means all kinds."""
+    """Maker of random tries: commands that read a damaged file, or that ask a faulty server (:class:`Try`)."""
 
     def __init__(self, corpus: Path, seed: int, port: int, only: tuple[str, ...], words: dict[str, str]) -> None:
+        """Select the kinds of file whose names contain one of the words ``only``; if it is empty, select all kinds."""
         self._corpus, self._seed, self._port, self._words = corpus, seed, port, words
         self.targets = [one for one in TARGETS if not only or any(word in one.kind for word in only)]
 

@@ -22,7 +22,7 @@ _NAMES = {made: name for name, made in _TYPES.items()}
 
 
 def measured(description: str, least: float | None = None, most: float | None = None) -> Any:
-    """Return a dataclass field of a :class:`DeclaredEvidence`, for a measured number, word or truth value.
+    """Return a dataclass field of a :class:`DeclaredEvidence`, for a measured number, text or truth value.
 
     ``least`` and ``most`` are the smallest and the largest allowed value of a number.
     """
@@ -32,10 +32,10 @@ def measured(description: str, least: float | None = None, most: float | None = 
 
 @dataclass(frozen=True, kw_only=True)
 class DeclaredEvidence(Evidence):
-    """Evidence of a plugin's kind: numbers, words and truth values, each a field made by :func:`measured`.
+    """Evidence of a plugin's kind; its fields are numbers, texts and truth values, each made by :func:`measured`.
 
-    - ``words``: the evidence as a sentence, with the names of fields in braces.
-    - ``near``: for each field that has a threshold, the intervals of values that count as near it.
+    - ``words``: a sentence that states the evidence, with the names of fields in braces.
+    - ``near``: for each field with a threshold, the intervals of values that count as near the threshold.
     """
 
     words: ClassVar[str]

@@ -143,7 +143,7 @@ class Place(Form):
         return 1 / options
 
     def right_answers(self, key: Sequence[int]) -> list[tuple[int, ...]]:
-        """Return "nowhere" if that is the key; otherwise an empty list, because many coordinates are right."""
+        """Return the answer "nowhere" if it is the key; otherwise an empty list, as coordinates cannot be listed."""
         return [(NOWHERE,)] if NOWHERE in key else []
 
 

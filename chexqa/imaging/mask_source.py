@@ -107,7 +107,8 @@ def _pixels(source: MaskSource, shape: tuple[int, int], what: str, frame: MaskFr
 def proportional(one: tuple[int, int], other: tuple[int, int]) -> bool:
     """Return True if two sizes ``(H, W)`` have the same proportions, except for rounding to whole pixels.
 
-    One side may be a pixel too long or too short. If one side is too long and the other too short, the result is False:
+    The height or the width may be off by a pixel. If the height is too large and the width too small, or the reverse,
+    the result is False:
 
     >>> proportional((1023, 1024), (1024, 1024)), proportional((1025, 1023), (1024, 1024))
     (True, False)

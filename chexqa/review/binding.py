@@ -29,9 +29,11 @@ LESION, LUNGS, HEART = "lesion", ("right_lung", "left_lung"), "heart"
 
 
 class ShownMask(NamedTuple):
-    """Mask as shown for review: grey working image ``(H, W)`` and masks of its size (``None`` for a missing mask).
+    """Picture and masks of a case that a reviewer of masks sees.
 
-    ``image_key``: the identity of the radiograph, as in :attr:`chexqa.contract.cases.LoadedCase.image_key`.
+    - ``image``: the grey working image ``(H, W)``.
+    - ``lesion``, ``right_lung``, ``left_lung``: masks of the same size; None for a mask that the case does not have.
+    - ``image_key``: the identity of the radiograph, as in :attr:`chexqa.contract.cases.LoadedCase.image_key`.
     """
 
     image: Gray

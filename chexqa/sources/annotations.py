@@ -114,7 +114,11 @@ class Labels:
         return self._names.get(label) or self._names.get(text) or meaning(text)
 
     def find(self, label: str, *others: str) -> str | None:
-        """Return what a label means or, if its meaning is unknown, one of the ``others``; otherwise count the label."""
+        """Return the meaning of ``label`` or, if it is unknown, of the first of ``others`` whose meaning is known.
+
+        If no meaning is known, return None and count ``label`` for :meth:`remark`. The labels :data:`NONE`, such as
+        "normal", are not counted.
+        """
         name = next((name for one in (label, *others) if (name := self.named(one))), None)
         if name is None and _plain(text := self._texts.get(label, label)) not in NONE:
             self._unknown.setdefault(text, Tally()).add(text)

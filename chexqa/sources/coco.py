@@ -180,10 +180,10 @@ def _source(entry: Record, where: str) -> Record:
 
 
 def refuse_foreign(file: Path, text: str, data: object) -> None:
-    """Raise ``InputError`` for the annotation file of a tool whose own format chexqa does not read.
+    """Raise ``InputError`` if an annotation file is in a tool's format that chexqa does not read, such as labelme's.
 
-    ``text`` is the file's text, and ``data`` its JSON value, or None. The error names the tool, and the way from there
-    to a file that chexqa reads.
+    The error says how to convert the file to a format that chexqa reads. Give the file's ``text`` (or ""), its JSON
+    value ``data`` (or None), or both.
     """
     first = data[0] if isinstance(data, list) and data else data
     keys = {*first} if isinstance(first, dict) else set()

@@ -1,4 +1,4 @@
-"""Reader of pictures with masks in files: a folder a picture or a structure, one folder for all, or a CSV table."""
+"""Reader of pictures and their masks: a folder for each picture or structure, one folder for all, or a CSV table."""
 
 from __future__ import annotations
 

@@ -48,12 +48,14 @@ class Annotation(NamedTuple):
 
 
 def file_names(name: str) -> list[str]:
-    """Return the names of files that a picture's or a mask's name may stand for, the likeliest first.
+    """Return the file names under which to look for a picture, likeliest first, given its name or its mask's name.
 
-    Most of them have no suffix:
+    Parts that data sets and annotation tools add to a name are removed:
 
-    >>> file_names("mask_x.png")[:3], file_names("0a1b2c3d-x.png")[2]
-    (['mask_x.png', 'mask_x', 'x'], 'x.png')
+    >>> file_names("mask_x.png")[:3]
+    ['mask_x.png', 'mask_x', 'x']
+    >>> file_names("0a1b2c3d-x.png")[:3]
+    ['0a1b2c3d-x.png', '0a1b2c3d-x', 'x.png']
     """
     renamed = [".".join(filter(None, found.groups())) for form in _RENAMED if (found := form.fullmatch(name))]
     return [name, bare(name), *renamed, *_without_mask(name), bare(name) + _CHANNEL]
@@ -116,11 +118,11 @@ class Pictures:
         return found[0] if found else None
 
     def first(self, name: str) -> str | None:
-        """Return the path of the first picture that the name fits, relative to the folder; None if it fits none."""
+        """Return the path, relative to the folder, of the first picture with this name; None if there is none."""
         return next(iter(self.fitting(name)), None)
 
     def size(self, name: str) -> tuple[int, int] | None:
-        """Return the size ``(H, W)``, as displayed, of the first picture that ``name`` fits; None if it is unknown."""
+        """Return the size ``(H, W)``, as displayed, of the first picture with this name; None if it is unknown."""
         if name not in self._sizes:
             found = self.first(name)
             self._sizes[name] = None if found is None else size_of(self.root / found)

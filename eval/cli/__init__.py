@@ -1,5 +1,7 @@
-"""Commands that ask models questions and show the results; each module has one command or group of commands.
+"""Commands that ask models questions and show the results.
 
-``eval``, ``run``, ``estimate`` and ``models`` ask models. ``grade`` (with ``chexqa report``), ``compare`` and
-``heatmaps`` read results. ``params`` has the types of options, and ``live_progress`` shows the progress of a run.
+- Before a run: ``estimate`` and ``models``.
+- Asking: ``eval``, with ``batches`` for its option ``--batch``; ``run`` shows, exports and repairs a run.
+- Results: ``grade`` (also ``chexqa report``), ``compare``, ``import_results`` and ``heatmaps``.
+- For several commands: ``params`` (options), ``completion`` (their values in the shell) and ``live_progress``.
 """

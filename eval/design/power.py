@@ -209,10 +209,10 @@ def patient_differences(
     random: np.random.Generator, people: Sequence[Weights], difference: float, assumed: Assumptions,
     shape: tuple[int, int],
 ) -> tuple[Floats, float]:  # fmt: skip
-    """Simulate how much patients contribute to the difference between two models' scores.
+    """Simulate patients' contributions to the difference between two models' scores.
 
-    Return the contributions, an array of ``shape``, and the largest absolute value that a contribution can have. Each
-    is the contribution of a patient drawn from ``people``; the mean of the contributions estimates ``difference``.
+    Return an array of ``shape`` with the contributions of patients drawn from ``people``, and the largest absolute
+    value that a contribution can have. The mean of the contributions estimates ``difference``.
     """
     # On an item the models differ by d = 1, -1 or 0, and the contribution is the sum of d times the item's weight. One
     # d is drawn for the patient, and one for each item. With probability ``sqrt(assumed.correlation)``, an item gets

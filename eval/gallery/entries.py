@@ -60,12 +60,12 @@ class Said(NamedTuple):
 class Entry:
     """Item of the gallery with its key and answers.
 
-    - ``said``: the answer of each row (a model and protocol); None for a row that was not asked this item.
-    - ``key``: the right options; None for a picture with a filled lesion, since its right answer is not known.
+    - ``said``: the answer of each model and protocol; None for those that were not asked this item.
+    - ``key``: the right options; None if the lesion is filled in, because the right answer is then unknown.
     - ``answer``: the item's line of ``answers.jsonl``; None for an altered item.
     - ``frequent``: the mean score, on this kind and finding, of always giving the answer that is most often right for
       other patients; None for an altered item.
-    - ``not_audited``: condition and reason for each altered picture on which this question is not asked.
+    - ``not_audited``: a text for each altered picture on which this question is not asked, with the reason.
     """
 
     item: Item

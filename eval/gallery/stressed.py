@@ -26,9 +26,9 @@ _Answers = Mapping[str, Mapping[int, Turn]]
 
 @dataclass(frozen=True)
 class Thumbs:
-    """Reduced pictures of a benchmark and of its stressed items.
+    """Source of thumbnails: of a benchmark's pictures and of its stressed items' degraded pictures.
 
-    ``made`` has the original picture, the stress cell and the case id of each degraded picture, keyed by its name.
+    ``made`` maps the name of each degraded picture to the original picture, the stress cell and the case id.
     """
 
     benchmark: Benchmark

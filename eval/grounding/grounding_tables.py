@@ -41,9 +41,9 @@ def grounding_rows(
 
     - ``pairs``: the rows of :func:`answer_pairs`.
     - ``unaltered``: the rows of :func:`originals`.
-    - ``detections``: a row for each detection question; without a readable answer it is not ``correct``.
+    - ``detections``: a row for each detection question; ``correct`` is False if the answer is not readable.
     - ``drops``: each model's drop on a fresh seed (:data:`DROPS`).
-    - ``phantoms``: True if the benchmark is of phantoms; only these have the column ``true_removal``.
+    - ``phantoms``: True if the radiographs are phantoms; if False, the column ``true_removal`` is empty.
     """
     asked = unaltered.select(WHO).unique(maintain_order=True)
     table = asked.join(pl.concat([pairs.select(WHO), drops.select(WHO)]), on=list(WHO), how="semi",

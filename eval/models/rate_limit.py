@@ -273,7 +273,7 @@ async def retried(attempt: Callable[[], Awaitable[T]], policy: RetryPolicy, limi
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds, at most one day, to wait by the header Retry-After; None if it is missing or unreadable."""
+    """Return how many seconds the header Retry-After asks to wait, at most one day; None without a readable header."""
     # LiteLLM's proxy sends this header under another name.
     value = str(headers.get("retry-after") or headers.get("llm_provider-retry-after") or "")
     try:

@@ -380,7 +380,7 @@ def _grid(grid: pl.DataFrame, others: list[Record]) -> Table:
 
 
 def _attainable(facts: Row) -> str:
-    """Return text with the numbers of items and of items with a hit cell; empty if models differ in one of them."""
+    """Return text with the number of items, and how many of them have a cell that is a hit; "" if models differ."""
     if None in (facts["items"], facts["attainable"]):
         return ""
     return f"{plural(int(str(facts['items'])), 'item')}; in {facts['attainable']} of them at least one cell is a hit. "

@@ -65,7 +65,10 @@ def items_of(run: Run) -> Items:
 
 
 def misfit(turn: Turn, items: Items) -> str:
-    """Return a clause on the field of a turn that does not fit the benchmark: item or options; "" if all fit."""
+    """Return the reason why a turn does not fit the benchmark's ``items``, as a clause; "" if it fits.
+
+    If ``items`` is empty, nothing is checked.
+    """
     if not items:
         return ""
     item = items.get(turn.item_id.partition("@")[0])  # an altered item has the options of the original one

@@ -60,19 +60,19 @@ class ModelProgress:
     """Progress of one model in a run.
 
     - ``states``: the last state of each turn, keyed by item id, repeat and rotation.
-    - ``cost_usd``, ``tokens``: sums over all turns in the log; None if the value of any reply is unknown.
-    - ``uncounted``: the number of attempts that are missing from these sums, although they may be billed.
+    - ``cost_usd``, ``tokens``: the cost and the tokens of all turns in the log; None if those of any turn are unknown.
+    - ``uncounted``: the number of attempts that may be billed, but are not in ``cost_usd`` and ``tokens``.
     - ``asked``: the number of turns asked by this command.
     - ``error``: the text of the last error, overflow or refusal.
-    - ``stopped``: the reason why no more questions are asked; None if there is none.
+    - ``stopped``: the reason why asking has stopped; None if it has not.
     - ``then``: what the user can do to continue.
     - ``answerers``: the names of the models that answered, as the server reports them.
-    - ``set_aside``: the number of lines of the logs that are not turns.
-    - ``pending``: the number of requests in batches that have no result yet.
-    - ``decision``: the result of a stopping rule; None if there is none.
-    - ``run_conditions``: all conditions of the run (such as ``target``) if this command asks only some of them;
+    - ``set_aside``: the number of lines in the logs that are not turns.
+    - ``pending``: the number of requests in batches without a result so far.
+    - ``decision``: the result of the stopping rule; None if no rule has been applied.
+    - ``run_conditions``: all conditions of the run (such as ``target``), if this command leaves out some of them;
       otherwise empty.
-    - ``left_out``: the number of unanswered turns in the run's conditions that this command does not ask.
+    - ``left_out``: the number of turns that are unanswered because this command leaves out their conditions.
     """
 
     model: str

@@ -1,4 +1,6 @@
-"""CheXpercept's results (``all_results.json``), read as a run of the benchmark that was imported from its release.
+"""Reader of CheXpercept's results (``all_results.json``) as a run.
+
+The run belongs to the benchmark that chexqa imported from the release of CheXpercept.
 
 The flags ``correct`` in the file decide which answers are right, so the grades follow the published rule.
 ``differences.csv`` lists the replies that chexqa's parser reads differently.

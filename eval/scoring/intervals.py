@@ -300,9 +300,10 @@ def mean(part: Sums, whole: Sums) -> Estimates:
 
 
 def jackknifed(value: Floats, apart: sparse.csr_matrix, sides: tuple[Estimates, Estimates]) -> Estimates:
-    """Return the differences ``value (M,)`` of two shares, with jackknife intervals.
+    """Return the differences ``value (M,)`` between two shares, with jackknife intervals.
 
-    ``apart (M, P)`` is how much each difference falls without one of the P clusters; ``sides`` has the two shares.
+    - ``apart (M, P)``: by how much each difference decreases if one cluster is left out, for each of the P clusters.
+    - ``sides``: the two shares.
     """
     members = sparse.csr_matrix(sides[0].members.maximum(sides[1].members))
     answers = sparse.csr_matrix(sides[0].answers.maximum(sides[1].answers))

@@ -129,8 +129,11 @@ def own_weight() -> pl.Expr:
 
 
 def weighed(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows with added columns: their weight (:func:`own_weight`), and values multiplied by the weight."""
-    # Tables add up the new columns.
+    """Return the rows with each row's weight (:func:`own_weight`) and with weighted values, which tables add up.
+
+    - ``RIGHT``, ``CHANCE``, ``PRIOR``: the weight times ``correct``, ``chance`` and ``prior``.
+    - ``ANSWERED_WEIGHT``, ``ANSWERED_CHANCE``: the weight, and the weight times ``chance``; 0 without an answer.
+    """
     answered = pl.col("state").is_in(ANSWERED)
     weight = pl.col(WEIGHT)
     return rows.with_columns(own_weight()).with_columns(

@@ -1,6 +1,7 @@
-"""Pictures of stressed items: the radiograph is degraded while a run asks, and the drawing is added again.
+"""Degraded pictures of stressed items, made while a run asks the items.
 
-Degraded pictures are never stored. Their names are hashes of their bytes.
+Only the radiograph is degraded, not the outline, points or letters drawn on it. The pictures are not
+written to files. A picture's name is a hash of its bytes.
 """
 
 from __future__ import annotations

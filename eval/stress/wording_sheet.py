@@ -28,10 +28,10 @@ _OF_CASE = ("finding", "outline", "area", "note", "side")
 
 
 class Pair(NamedTuple):
-    """A question in the bank's wording and in another wording.
+    """A question in two wordings: that of the bank (``question``) and another one (``other``).
 
-    ``rule`` is the number, from 1, of the question's version. Versions of a question name different numbers of the
-    recipe, such as "a fifth" and "a quarter".
+    A question can have several versions, which state different thresholds, such as "a fifth" and "a quarter". ``rule``
+    is the version's number, from 1.
     """
 
     wording: Wording

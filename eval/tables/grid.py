@@ -66,23 +66,24 @@ def _with_macro(keys: pl.DataFrame, numbers: Estimates) -> tuple[pl.DataFrame, E
 
 
 def grid(study: ScoredSample) -> pl.DataFrame:
-    """Return a model's hit rates on each finding, and their unweighted mean over findings.
+    """Return each model's hit rate on each finding, and the unweighted mean of these rates.
 
     Columns besides ``model, protocol, finding, items, patients, chance, unfinished``:
 
     - ``hit_rate``: the share of hits among all items.
-    - ``hit_rate_attainable``: the share of hits among the items with at least one hit cell.
-    - ``attainable``: the number of items with at least one hit cell.
-    - ``ceiling``: the share of items with at least one hit cell.
-    - ``coverage``: the share of the chosen cell that the lesion covers, divided by the same share of the best cell.
-    - ``most_frequent``: the hit rate of the cell that is right most often in other patients.
+    - ``hit_rate_attainable``: the share of hits among the items in which at least one cell is a hit.
+    - ``attainable``: the number of items in which at least one cell is a hit.
+    - ``ceiling``: the share of items in which at least one cell is a hit.
+    - ``coverage``: the share of the chosen cell that the lesion covers, divided by the largest such share of any cell.
+    - ``most_frequent``: the hit rate of always choosing the cell that is a hit most often in other patients.
+
+    Shares of all items:
+
     - ``partial_hit``: misses in a cell that the lesion covers too little.
     - ``position_error``: misses in a cell that the lesion does not touch, in anatomy plausible for the finding.
     - ``anatomy_error``: misses in a cell outside the anatomy plausible for the finding.
-    - ``position_unknown``: misses that cannot be classified.
+    - ``position_unknown``: misses in cases without masks of the anatomy, which cannot be classified.
     - ``no_answer``: items without a readable answer.
-
-    The columns from ``partial_hit`` to ``no_answer`` are shares of all items.
     """
     rows, weight = rows_of(study), pl.col(WEIGHT)
     keys, numbers = estimates(study)
@@ -139,13 +140,13 @@ READINGS = ("all findings", "within findings", "within findings, at equal lesion
 
 
 def pointing(study: ScoredSample) -> pl.DataFrame:
-    """Return each model's correlation between being right on detection and hitting the lesion on the grid.
+    """Return each model's correlation between a right detection and a grid hit, over the cases with the finding.
 
-    Only cases with the finding are used. The column ``how`` says how the correlation is computed:
+    The column ``how`` says what is removed from the two scores (detection and grid) before they are correlated:
 
-    - "all findings": over the cases of all findings together.
-    - "within findings": after each finding's mean is subtracted from both columns.
-    - "within findings, at equal lesion size": after the linear effect of the logarithm of lesion size is removed, too.
+    - "all findings": nothing.
+    - "within findings": each finding's mean.
+    - "within findings, at equal lesion size": each finding's mean, and the linear effect of log lesion size.
 
     Further columns: ``model, protocol, cases, patients, correlation, correlation_low, correlation_high, unfinished``.
     """

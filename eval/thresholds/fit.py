@@ -154,12 +154,11 @@ class _Model:
         return best, most
 
     def likeliest(self, start: Floats, fixed: int | None = None) -> tuple[Floats, float]:
-        """Fit from three starts and return the best fit: its parameters and its log likelihood.
+        """Return the likeliest parameters and their log likelihood; slower than :meth:`fitted`, but more reliable.
 
-        The starts are ``start``, ``start`` with the lapse rate 0, and ``start`` with the largest lapse rate. The
-        parameter with the index ``fixed`` keeps its value in ``start``; None to fit all parameters.
+        The parameter with the index ``fixed`` keeps its value in ``start``; None to fit all parameters.
         """
-        # The likelihood of the lapse rate may have two maxima.
+        # The likelihood of the lapse rate may have two maxima, so the fit is repeated from other lapse rates.
         starts = [np.append(start[:LAPSE], lapse) for lapse in (start[LAPSE], 0.0, MOST_LAPSES)]
         return max((self.fitted(one, fixed) for one in starts), key=lambda found: found[1])
 

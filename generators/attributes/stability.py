@@ -97,6 +97,6 @@ def _holds(home: Part, part: Part) -> bool:
 
 
 def stable_grid(source_mask: Mask, hit_share: float) -> bool:
-    """Return True if the hit cells of the grid are the same for the shrunk, the unchanged and the grown mask."""
+    """Return True if the same cells of the grid are hits for the shrunk, the unchanged and the grown mask."""
     masks = variants(source_mask, noise_radius(source_mask.shape)).values()
     return len({grid.hits(grid.coverage(mask), hit_share) for mask in masks}) == 1

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from chexqa.files.seeds import digest
 from chexqa.generators.audit.exact_tests import (
     BinaryScore,
-    HypergeometricTrial,
+    Contest,
     NullScore,
     expected_hits,
     interval,
@@ -106,7 +106,7 @@ def _of_candidates(kind: str, choices: Iterable[Choice], names: Sequence[str]) -
         scores = _forest(np.concatenate([tables[index] for index in train]), truth, [tables[index] for index in test])
         for index, score in zip(test, scores, strict=True):
             right = rows[index].right
-            contests.append(HypergeometricTrial(len(right), sum(right), 1, int(right[int(np.argmax(score))])))
+            contests.append(Contest(len(right), sum(right), 1, int(right[int(np.argmax(score))])))
     return _result(kind, contests, len(contests), sum(row.hits for row in contests), expected_hits(contests))
 
 
@@ -153,7 +153,7 @@ def _of_items(kind: str, rows: list[ItemFeatures]) -> Result:
             count = int(own.sum())
             picked = part[np.argsort(-score[part], kind="stable")[:count]]
             if 0 < count < len(part):
-                contests.append(HypergeometricTrial(len(part), count, count, int(truth[test][picked].sum())))
+                contests.append(Contest(len(part), count, count, int(truth[test][picked].sum())))
     return _result(kind, contests, *BinaryScore.of(contests))
 
 
@@ -189,7 +189,7 @@ def _forest(table: Table, truth: npt.NDArray[Any], tests: list[Table]) -> list[T
     return np.split(scores, np.cumsum([len(part) for part in tests])[:-1])
 
 
-def _result(kind: str, contests: list[HypergeometricTrial], answers: int, right: int, expected: float) -> Result:
+def _result(kind: str, contests: list[Contest], answers: int, right: int, expected: float) -> Result:
     if not answers:
         return _untested(kind, "too few items to learn from")
     rule = "forest, trained on earlier cases"

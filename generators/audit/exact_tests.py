@@ -32,11 +32,13 @@ POWER = 0.8  # probability with which the stated smallest leak would be found
 _MOST_ODDS, _HALVINGS = 30.0, 50  # largest log odds, and number of steps of the search for them
 
 
-class HypergeometricTrial(NamedTuple):
-    """One trial: a predictor picks ``picked`` of ``size`` candidates.
+class Contest(NamedTuple):
+    """Numbers of candidates in a contest, in which a predictor picks some of several candidates.
 
-    - ``right``: the number of right candidates.
-    - ``hits``: the number of right candidates that were picked.
+    - ``size``: all candidates.
+    - ``right``: the right candidates.
+    - ``picked``: the candidates that the predictor picks.
+    - ``hits``: the picked candidates that are right.
     """
 
     size: int
@@ -45,13 +47,13 @@ class HypergeometricTrial(NamedTuple):
     hits: int
 
 
-def p_of_hits(contests: Iterable[HypergeometricTrial]) -> float:
+def p_of_hits(contests: Iterable[Contest]) -> float:
     """Return the probability that chance alone gives at least the observed hits; 1 if there are no contests."""
     rows = list(contests)
     return min(1.0, float(mass_of_hits(rows)[sum(row.hits for row in rows) :].sum()))
 
 
-def mass_of_hits(contests: Iterable[HypergeometricTrial]) -> Mass:
+def mass_of_hits(contests: Iterable[Contest]) -> Mass:
     """Return the probabilities that chance alone gives 0, 1, 2, … hits in all contests together."""
     shapes = Counter((row.size, row.right, row.picked) for row in contests)
     total = np.ones(1)
@@ -90,15 +92,17 @@ def detectable_hits(mass: Mass, level: float, power: float = POWER) -> float | N
     return float(tilted(high) @ hits)
 
 
-def expected_hits(contests: Iterable[HypergeometricTrial]) -> float:
+def expected_hits(contests: Iterable[Contest]) -> float:
     """Return the number of hits expected by chance."""
     return sum(row.picked * row.right / row.size for row in contests)
 
 
 class BinaryScore(NamedTuple):
-    """Score of a predictor that answers yes for the candidates that it picks, and no for the others.
+    """Score of a predictor that answers yes for each candidate that it picks, and no for each other candidate.
 
-    ``expected`` is the number of right answers by chance.
+    - ``answers``: the number of answers, one for each candidate.
+    - ``right``: the number of right answers.
+    - ``expected``: the number of right answers expected by chance.
     """
 
     answers: int
@@ -106,8 +110,8 @@ class BinaryScore(NamedTuple):
     expected: float
 
     @classmethod
-    def of(cls, contests: Sequence[HypergeometricTrial]) -> BinaryScore:
-        """Return the score of answering yes for all picked candidates of the contests, and no for all others."""
+    def of(cls, contests: Sequence[Contest]) -> BinaryScore:
+        """Return the score of a predictor over all ``contests``, the sets of candidates from which it picked."""
         # Each hit adds a right yes, and also a right no: one wrong candidate fewer is picked.
         base = sum(row.size - row.right - row.picked for row in contests)
         hits = sum(row.hits for row in contests)
@@ -130,12 +134,12 @@ class NullScore(NamedTuple):
     each: float
 
     @classmethod
-    def of(cls, contests: Iterable[HypergeometricTrial], answers: int, right: int) -> NullScore:
-        """Return the distribution by chance for a predictor.
+    def of(cls, contests: Iterable[Contest], answers: int, right: int) -> NullScore:
+        """Return the distribution of the number of right answers that a predictor would give by chance.
 
-        - ``contests``: the trials in which the predictor picked among candidates.
-        - ``answers``: the number of answers that it gave: one for each pick, or one (yes or no) for each candidate.
-        - ``right``: the number of its right answers.
+        - ``contests``: the sets of candidates from which the predictor picked.
+        - ``answers``: the number of the predictor's answers: one for each pick, or one (yes or no) for each candidate.
+        - ``right``: the number of the predictor's right answers.
         """
         rows = list(contests)
         hits, each = sum(row.hits for row in rows), 1 if answers == sum(row.picked for row in rows) else 2
@@ -182,9 +186,9 @@ def _power(mass: Mass, times: int) -> Mass:
 
 
 def interval(right: float, count: int, looks: int = 1) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share, corrected for ``looks`` simultaneous intervals (Bonferroni).
+    """Return Wilson's 95 % interval of the share ``right / count``; if ``count`` is 0, the interval is 0 to 1.
 
-    Without answers, it is 0 to 1.
+    ``looks`` is the number of intervals that are read together; the interval is widened accordingly (Bonferroni).
 
     >>> low, high = interval(5, 10)
     >>> round(low, 3), round(high, 3)
@@ -210,10 +214,12 @@ def p_by_permutation(observed: float, draw: Callable[[], float], exceedances: in
 
 
 def bins(values: Sequence[float | str], parts: Sequence[npt.NDArray[np.intp]]) -> dict[str, Flags]:
-    """Return the bins of a feature's values: a dictionary from name to flags, True for each value in the bin.
+    """Return the bins of a feature's values, keyed by name; a bin has one flag for each value, True if it is inside.
 
-    Frequent values have bins of their own. Numbers also have bins by size, such as halves. Bins by size are made
-    separately for each of ``parts``, such as the items of one finding; a part has the indices of its values.
+    - Each frequent value has a bin, which holds all values equal to it.
+    - Numbers also have bins by size, such as "high" and "low". A number is compared only with numbers of its own part.
+
+    ``parts`` divides the values, for example by finding. Each part is an array of indices into ``values``.
     """
     counts = Counter(values)
     few = len(counts) <= _FEW

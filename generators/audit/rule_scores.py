@@ -22,8 +22,8 @@ from chexqa.files.seeds import stream
 from chexqa.generators.audit.exact_tests import (
     HALVES,
     BinaryScore,
+    Contest,
     Flags,
-    HypergeometricTrial,
     NullScore,
     bins,
     expected_hits,
@@ -123,13 +123,13 @@ class Rule(NamedTuple):
     """Outcome of one rule.
 
     - ``contests``: the sets of candidates from which the rule picks.
-    - ``answers``: the number of candidates that the rule picks in all contests together.
-    - ``right``: the number of picked candidates that are right.
-    - ``expected``: the number of picked candidates that are right by chance.
+    - ``answers``: the number of the rule's answers: one for each pick, or one (yes or no) for each candidate.
+    - ``right``: the number of the rule's right answers.
+    - ``expected``: the number of right answers expected by chance.
     """
 
     name: str
-    contests: list[HypergeometricTrial]
+    contests: list[Contest]
     answers: int
     right: int
     expected: float
@@ -281,7 +281,7 @@ def choice_rules(choices: Iterable[Choice], feature: str, namer: Namer) -> list[
 
     ``namer`` names candidates by their values of ``feature``, such as "largest".
     """
-    contests: dict[str, list[HypergeometricTrial]] = defaultdict(list)
+    contests: dict[str, list[Contest]] = defaultdict(list)
     for choice in choices:
         size, right = len(choice.right), sum(choice.right)
         if feature not in choice.features or not 0 < right < size or len(set(choice.features[feature])) == 1:
@@ -291,7 +291,7 @@ def choice_rules(choices: Iterable[Choice], feature: str, namer: Namer) -> list[
             if name:
                 picked = [index for index, other in enumerate(names) if other == name]
                 hits = sum(choice.right[index] for index in picked)
-                contests[name].append(HypergeometricTrial(size, right, len(picked), hits))
+                contests[name].append(Contest(size, right, len(picked), hits))
     return [
         Rule(name, rows, sum(row.picked for row in rows), sum(row.hits for row in rows), expected_hits(rows))
         for name, rows in sorted(contests.items())
@@ -346,9 +346,9 @@ def _row_rules(rows: Sequence[ItemFeatures], features: Sequence[str]) -> list[Ru
     return rules
 
 
-def _contest(right: Flags, picked: Flags) -> HypergeometricTrial:
+def _contest(right: Flags, picked: Flags) -> Contest:
     hits = int(np.count_nonzero(right & picked))
-    return HypergeometricTrial(len(right), int(np.count_nonzero(right)), int(np.count_nonzero(picked)), hits)
+    return Contest(len(right), int(np.count_nonzero(right)), int(np.count_nonzero(picked)), hits)
 
 
 def _neighbour(kind: str, rows: list[ItemFeatures]) -> Result:

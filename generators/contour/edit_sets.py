@@ -126,13 +126,12 @@ class EditSets:
     def draw(self, spacing: float, weights: Sequence[float], strict: bool) -> Choice | str:
         """Draw random edits for the suboptimal mask and for the four pictures of ``revision_result``.
 
-        Return a reason as text if no draw is possible. The right picture has no edits. Two wrong pictures have
-        different edits, such as ``(0,)`` and ``(2, 5)``; the third has the edits of both, here ``(0, 2, 5)``.
+        Return the reason as text if no draw is possible.
 
         - ``spacing``: the least distance in pixels between two points of the suboptimal mask's edits.
         - ``weights``: the relative frequencies of one, two and three edits in the suboptimal mask.
-        - ``strict``: if True, comparison with the suboptimal mask excludes none of the four pictures; if False, this is
-          only preferred.
+        - ``strict``: if True, none of the four pictures can be ruled out by comparing it with the suboptimal mask; if
+          False, such draws are preferred, but others are accepted.
         """
         able = self.able(spacing)
         if not len(able):
@@ -155,6 +154,7 @@ class EditSets:
             index = int(rng.choice(len(likely), p=likely / likely.sum()))
             true, *found = (self.sets[number] for number in (rng.choice(trues[index]), *squares[index]))
             if self._keeps_parts((true, *found)):
+                # The right picture has no edits; of the wrong ones, two have the edits A and B, the third has both.
                 # From each picture, one other picture differs by A, one by B and one by both, so similarity does not
                 # show the right one. None is similar to the suboptimal mask, which an earlier question has shown.
                 four = ((), *found)

@@ -57,10 +57,11 @@ class PointRules:
 
 
 class RankCount(NamedTuple):
-    """Comparison of true points with other points on one side of the outline, by a measure such as their isolation.
+    """Counts that compare a measure, such as isolation, between points on one side of the outline.
 
-    - ``true``, ``others``: the numbers of true points and of other points on this side.
-    - ``above``: the number of pairs (true point, other point) in which the measure is larger at the true point.
+    - ``true``: the number of points that mark true edits (true points).
+    - ``others``: the number of other points.
+    - ``above``: the number of pairs (true point, other point) in which the true point has the larger measure.
     """
 
     true: int

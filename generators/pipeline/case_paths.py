@@ -21,8 +21,10 @@ class Candidate:
 
     - ``image_key``: identifies the radiograph's pixels.
     - ``flagged``: True if a little noise in the masks would change a key; flagged cases are drawn last.
-    - ``depth``: the depth of the case's edit, used if the recipe names depths.
-    - ``size``: the lesion's share of the picture, used if the recipe names depths.
+    - ``depth``: the depth of the case's edits, as a fraction of the picture's longer side; None without edits.
+    - ``size``: the lesion's share of the picture.
+
+    If the recipe lists depths of edits, cases are drawn evenly over ``depth`` and ``size``; otherwise neither is used.
     """
 
     source_case_id: str

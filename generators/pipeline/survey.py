@@ -43,12 +43,12 @@ class PerceptionSurvey:
 
 @dataclass(frozen=True)
 class GridSurvey:
-    """Measures for the grid.
+    """Measures of a case for the grid question.
 
-    - ``coverage``: the share of each cell of the grid that the lesion covers.
-    - ``plausible``: the numbers of the cells with the finding's usual anatomy or the lesion; None if the masks of this
-      anatomy are unknown.
-    - ``stable``: True if the same cells are hits after small changes of the mask.
+    - ``coverage``: the share of each cell that the lesion covers, from 0 to 1.
+    - ``plausible``: the cells that contain a part of the finding's usual anatomy or a part of the lesion, as cell
+      numbers from 1; None if the case has no masks of this anatomy.
+    - ``stable``: True if the same cells count as hits when the mask shrinks or grows a little.
     """
 
     coverage: tuple[float, ...]

@@ -24,7 +24,7 @@ from chexqa.files.errors import InputError
 from chexqa.files.terminal import PHANTOM_NOTICE
 from chexqa.generators.audit import card, classifier
 from chexqa.generators.audit.audit import Audit, audit
-from chexqa.generators.audit.exact_tests import BinaryScore, HypergeometricTrial, interval, p_by_permutation, p_of_hits
+from chexqa.generators.audit.exact_tests import BinaryScore, Contest, interval, p_by_permutation, p_of_hits
 from chexqa.generators.audit.outlines import Outline, outline_pixels, point_places
 from chexqa.generators.audit.rule_scores import Result
 from chexqa.imaging import overlays, png
@@ -47,7 +47,7 @@ def without_the_classifier(request: pytest.FixtureRequest, monkeypatch: pytest.M
 
 
 def test_hits_of_equal_contests_are_binomial() -> None:
-    contests = [HypergeometricTrial(4, 1, 1, int(number < 30)) for number in range(70)]
+    contests = [Contest(4, 1, 1, int(number < 30)) for number in range(70)]
     assert p_of_hits(contests) == pytest.approx(float(stats.binom.sf(29, 70, 0.25)))
 
 
@@ -59,14 +59,14 @@ def test_hits_of_unequal_contests_agree_with_counting_every_outcome() -> None:
     ]
     totals = [sum(hits) for hits in itertools.product(*outcomes)]
     for hits in range(5):
-        contests = [HypergeometricTrial(*shape, hits if shape == shapes[-1] else 0) for shape in shapes]
+        contests = [Contest(*shape, hits if shape == shapes[-1] else 0) for shape in shapes]
         counted = sum(total >= hits for total in totals) / len(totals)
         assert p_of_hits(contests) == pytest.approx(counted)
 
 
 def test_yes_and_no_count_the_ones_left_out_too() -> None:
-    assert BinaryScore.of([HypergeometricTrial(10, 5, 5, 5)]) == (10, 10, 5.0)
-    assert BinaryScore.of([HypergeometricTrial(10, 4, 2, 1)]) == (10, 6, pytest.approx(5.6))
+    assert BinaryScore.of([Contest(10, 5, 5, 5)]) == (10, 10, 5.0)
+    assert BinaryScore.of([Contest(10, 4, 2, 1)]) == (10, 6, pytest.approx(5.6))
 
 
 def test_wilsons_interval_of_none_in_ten_and_of_nothing() -> None:

@@ -19,10 +19,12 @@ RowKey = tuple[str, str]
 
 
 class BadRow(NamedTuple):
-    """A row that could not be read and goes back to its reviewer: its sheet, its id, and the problem in one clause.
+    """A row that could not be read and is given to its reviewer again, in a new sheet.
 
-    - ``entries``: the texts that are put into the reviewer's cells of the new sheet, keyed by column title.
-    - ``cells``: all texts of the row as it was returned, keyed by column title.
+    - ``dealt``: the sheet that the reviewer returned.
+    - ``text``: the problem in one clause.
+    - ``entries``: the reviewer's entries to be repeated in the new sheet, keyed by column title.
+    - ``cells``: all texts of the returned row, keyed by column title.
     """
 
     dealt: Dealt

@@ -85,11 +85,11 @@ class Returned(NamedTuple):
     """Content of the files that reviewers and readers returned.
 
     - ``rows``: the rows that can be read, in the order of the files.
-    - ``seconds``: the time that the reader spent on a tab, keyed by file and tab.
-    - ``problems``: all problems except those of ``spoilt`` rows.
+    - ``spoilt``: the rows that cannot be read, each with its problem.
+    - ``problems``: all problems other than those of ``spoilt`` rows.
+    - ``seconds``: the time that a reader spent on a tab, keyed by file and tab.
     - ``pages``: the files that were saved from review pages.
-    - ``spoilt``: the rows that cannot be read.
-    - ``about``: the reader's answers on experience, display and conditions, keyed by file.
+    - ``about``: the reader's answers on experience, display and conditions, keyed by file and then by question.
     """
 
     rows: list[FilledRow]

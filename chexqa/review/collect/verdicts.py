@@ -103,7 +103,10 @@ class Verdict:
         return objects and self.reason is None and self.comment is None
 
     def after(self, old: Verdict) -> Verdict:
-        """Return a copy of this verdict that replaces ``old``: its ``earlier`` is ``old.earlier``, then ``old``."""
+        """Return a copy of this verdict that replaces ``old``.
+
+        The copy's ``earlier`` lists the entries in ``old.earlier``, followed by the entries of ``old``.
+        """
         answer = None if old.answer is None else list(old.answer)
         said: Record = {
             "verdict": old.verdict, "answer": answer, "reason": old.reason, "comment": old.comment,
@@ -321,10 +324,10 @@ def _is_on(verdict: Verdict, loaded: Benchmark, item_id: str) -> bool:
 
 
 def seen_in(loaded: Benchmark, verdict: Verdict, item_id: str) -> str:
-    """Return the hash of the content that a sheet shows for the item ``item_id`` of ``loaded``.
+    """Return the hash of what a reviewer would see of the item ``item_id`` of ``loaded``.
 
-    The sheet is of the same kind as the sheet of ``verdict``. If the hash equals ``verdict.seen``, the verdict is on
-    the same content.
+    The hash is made from the question and, if the sheet of ``verdict`` showed a proposal, also from the key. If the
+    hash equals ``verdict.seen``, the reviewer judged the same content.
     """
     item = loaded.item[item_id]
     if verdict.asks_answer:

@@ -126,9 +126,9 @@ def disputes(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], blind_name
 def answers_given(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], name: str) -> dict[str, tuple[str, ...]]:
     """Return the key and the readers' answers to each contested item, as texts keyed by item id.
 
-    The texts are in a random order that depends on ``name``, the adjudicator's name. For a reader who accepted the
-    proposal, the text is the key. For a reader without an answer, the text is "cannot tell" or similar words, followed
-    by the reader's reason. These words do not reveal that the reader saw a proposal.
+    The texts show neither which of them is the key nor which reader saw a proposal. A reader who accepted the proposal
+    has the key as text. A reader without an answer has words such as "cannot tell", with the reader's reason. The order
+    is random and depends on ``name``, the adjudicator's name.
     """
     answers, _ = bench.key("adjudication")
     judged = by_item(verdicts, bench)

@@ -40,7 +40,12 @@ TABLES = (".csv", ".xlsx")
 
 
 class SheetPlace(NamedTuple):
-    """Subject of a sheet row: kind, finding, patient and, for an item, the item and its right options."""
+    """Subject of a row in a review sheet: an item, or the mask of a case.
+
+    - ``kind``: the item's kind, or :data:`MASK`.
+    - ``item``: the item; None for a mask.
+    - ``key``: the item's right options; empty for a mask.
+    """
 
     kind: str
     finding: str
@@ -122,9 +127,13 @@ def places_of_masks(cases: Iterable[Case]) -> dict[str, SheetPlace]:
 
 
 def compare(verdicts: Iterable[Verdict], places: Mapping[str, SheetPlace]) -> list[Agreement]:
-    """Return how well reviewers agree in groups of units, for verdicts and for answers.
+    """Return the reviewers' agreement on their verdicts and on their answers, for groups of sheet rows.
 
-    Groups in which no unit was rated by two reviewers are left out.
+    - Groups of verdicts: all rows, the rows of each kind, of each finding, and of each kind and finding.
+    - Groups of answers: the rows of each kind, and of each kind and finding.
+
+    Groups in which no row was rated by two reviewers are left out. ``places`` has the subject of each row, keyed by
+    row id.
     """
     rows = [verdict for verdict in verdicts if verdict.row in places and verdict.is_judged]
     people = sorted({place.patient for place in places.values()})

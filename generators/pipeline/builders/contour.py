@@ -129,7 +129,7 @@ def evaluation(case: CaseToBuild, kind: Kind) -> None:
 
 @builds("revision_expansion", "revision_contraction")
 def points(case: CaseToBuild, kind: Kind) -> None:
-    """Add an item that asks to choose among coloured points; add none if the outline shown has no error.
+    """Add an item that asks to choose among coloured points; add none if the outline shown before has no error.
 
     The ``kind`` is ``revision_expansion`` (at which points must the outline be expanded?) or ``revision_contraction``
     (at which points must it be contracted?).
@@ -172,7 +172,7 @@ def points(case: CaseToBuild, kind: Kind) -> None:
 
 @builds("revision_result")
 def result(case: CaseToBuild, kind: Kind) -> None:
-    """Add the item on the four revised outlines, if the outline shown has an error."""
+    """Add the item that asks which of four revised outlines fits; add none if the outline shown before has no error."""
     found = _outlines(case)
     if found is None or not found.is_altered:
         return
