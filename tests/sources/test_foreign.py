@@ -556,10 +556,12 @@ def dicom_seg(path: Path, picture: str, kind: str) -> None:
     data.MaximumFractionalValue = 200
     bits = np.packbits(masks_of.ravel(), bitorder="little") if kind == "BINARY" else masks_of.astype(np.uint8) * 100
     data.PixelData = bits.tobytes()
+    if kind == "LABELMAP":
+        data.NumberOfFrames, data.PixelData = 1, np.where(FLUID, 3, label_map()).astype(np.uint8).tobytes()
     data.save_as(path, enforce_file_format=True)
 
 
-@pytest.mark.parametrize("kind", ["BINARY", "FRACTIONAL"])
+@pytest.mark.parametrize("kind", ["BINARY", "FRACTIONAL", "LABELMAP"])
 def test_segments_of_a_dicom_seg_are_read_by_their_names(images: Path, tmp_path: Path, cli: Cli, kind: str) -> None:
     """A file has the name of its picture, or refers to a picture whose file is named by its UID."""
     (images / "1.2.3.4.png").write_bytes((images / "a.png").read_bytes())
@@ -570,6 +572,16 @@ def test_segments_of_a_dicom_seg_are_read_by_their_names(images: Path, tmp_path:
     code, _, err = cli("ingest", "masks", *command, "-o", tmp_path / "m.jsonl")
     assert (code, "give --flat if they are DICOM SEG" in " ".join(err.split())) == (2, True)
     check_all(cli, tmp_path / "m.jsonl", *command, "--flat", "--label", "Lung, left=left_lung", count=2)
+    import pydicom
+
+    data = pydicom.dcmread(tmp_path / "segs/a.dcm")
+    if kind == "LABELMAP":
+        data.NumberOfFrames, data.PixelData = 2, data.PixelData * 2
+    else:
+        data.PerFrameFunctionalGroupsSequence[1] = data.PerFrameFunctionalGroupsSequence[0]
+    data.save_as(tmp_path / "segs/a.dcm")
+    code, _, err = cli("ingest", "masks", *command, "--flat", "-o", tmp_path / "n.jsonl")
+    assert (code, "a.dcm: has several frames of segment 1" in " ".join(err.split())) == (2, True)
 
 
 def test_a_dicom_seg_belongs_to_the_picture_that_it_refers_to(images: Path, tmp_path: Path, cli: Cli) -> None:
