@@ -152,8 +152,17 @@ class Pictures:
         return {"polygons": [(np.array(part) * by).round(3).tolist() for part in source["polygons"]]}
 
     def check_inside(self, one: Annotation) -> None:
-        """Raise ``InputError`` if a box or an outline extends beyond its frame or, without one, its picture."""
+        """Raise ``InputError`` if a box or an outline extends beyond its frame or, without one, its picture.
+
+        Also raise it if the data set states another frame than the user.
+        """
         frame = one.frame or self._frame
+        if one.frame is not None and self._frame not in (None, one.frame):
+            given, stated = (f"{width} x {height} px" for height, width in filter(None, (self._frame, one.frame)))
+            raise InputError(
+                f"{one.where}: --drawn-on is {given}, but {stated} are stated for {one.image}; leave out --drawn-on, "
+                "or correct the stated size."
+            )
         size, source = frame or self.size(one.image), one.source
         if source is None or size is None:
             return
