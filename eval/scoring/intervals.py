@@ -236,8 +236,8 @@ class Estimates:
         p is below 0.05 if and only if the 90 % interval lies between ``-margin`` and ``margin``.
         """
         # Two one-sided t tests (TOST). The 90 % interval is the 95 % interval, scaled by the ratio of the t quantiles.
-        (low, high), quantile = self.interval(), _quantile(self.clusters - 1)
-        freedom = np.maximum(self.clusters - 1, 1)
+        (low, high), freedom = self.interval(), np.fmax(self.makeup.freedom(self.members), 1)
+        quantile = _quantile(freedom)
         ends = ((self.value + margin, self.value - low), (margin - self.value, high - self.value))
         tests = [special.stdtr(freedom, -_ratio(inside * quantile, distance)) for inside, distance in ends]
         return np.asarray(np.maximum(*tests))

@@ -400,6 +400,19 @@ def test_alike_is_two_one_sided_t_tests(shift: float) -> None:
     assert (p < 0.05) == (low > -0.05 and high < 0.05)
 
 
+def test_alike_has_the_degrees_of_freedom_of_the_interval() -> None:
+    """The mean of a small and a large finding has few: p is that of the 90 % interval that ends at the margin."""
+    frame = pl.DataFrame({"group": ["small"] * 4 + ["large"] * 40, "cluster": range(44), "one": 1.0,
+                          "right": [1.0, 0.0, 1.0, 0.0] + [1.0, 0.0, 1.0, 0.0] * 10})  # fmt: skip
+    groups = Groups(Sample("patients", 44), frame, ["group"])
+    shares = intervals.proportion(groups.sums("right"), groups.sums("one"))
+    found = shares.join(shares).combine(np.array([[0.5, 0.5, -0.5, -0.5]]))
+    # Satterthwaite's for four shares: one of n patients has the variance 1 / n with n - 1 degrees.
+    freedom = (2 / 4 + 2 / 40) ** 2 / (2 / 4**2 / 3 + 2 / 40**2 / 39)
+    ends = found.value - found.standard_errors() * stats.t.isf(0.05, freedom)
+    assert found.p_alike(float(-ends[0])) == pytest.approx([0.05])
+
+
 @pytest.mark.parametrize("patients", [30, 100, 400])
 def test_models_at_the_margin_are_rarely_called_alike(patients: int) -> None:
     """1,000 simulated pairs of models that differ by just the margin of 5 points: at most 5 in 100 seem alike."""
