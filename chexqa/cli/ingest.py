@@ -131,8 +131,8 @@ def _absents(function: Callable[..., Any]) -> Callable[..., Any]:
     "label",
     multiple=True,
     metavar="VALUE=NAME",
-    help="The masks are label maps, in which pixels of VALUE, a number or a colour such as #ff0000, belong to the "
-    "finding or structure NAME. Without a number or colour, VALUE is the name of a file or a segment. May be repeated.",
+    help="VALUE stands for the finding or structure NAME. VALUE is a number or a colour (such as #ff0000) of the pixels "
+    "in label maps, or the name of a mask's file or of a DICOM segment. May be repeated.",
 )
 @click.option(
     "--label-file",
@@ -264,8 +264,8 @@ def chexlocalize(
 ) -> Outcome:
     """Read CheXlocalize: ROOT contains gt_segmentations_*.json or gt_annotations_*.json, and CheXpert/<split>/….
 
-    Each outlined finding of each radiograph becomes a case, and its mask is written into the manifest. In
-    --anatomy, the pictures' names are patientX_studyY_viewZ_side; for other names, give --key-map.
+    Each outlined finding of each radiograph becomes a case, and its mask is written into the manifest. The lung masks
+    that --anatomy gives must name their radiographs as patientX_studyY_viewZ_side; for other names, give --key-map.
     """
     return chexlocalize_source.ingest(root, manifest, Terms(access, license_, source), anatomy, labels)
 
@@ -327,9 +327,9 @@ def mimic_ils(
 
     Each finding of each study becomes a case. If the finding is present, the case has the mask of type 'global' or, if
     there is none, the first mask of type 'basic'. A negative question-answer pair of type 'global' becomes a case in
-    which the finding is absent. In --anatomy, the pictures' names are their dicom_ids. The folder --images has
-    MIMIC-CXR's subfolders, or it has all pictures without subfolders, named <dicom_id>.png or <dicom_id>.jpg. In the
-    folder --masks, predicted masks are <target>/<pair_id>/pred_mask.png.
+    which the finding is absent. The lung masks that --anatomy gives must name their radiographs by dicom_id. The folder
+    --images has MIMIC-CXR's subfolders, or it has all pictures without subfolders, named <dicom_id>.png or
+    <dicom_id>.jpg. In the folder --masks, predicted masks are <target>/<pair_id>/pred_mask.png.
     """
     return mimic_ils_source.ingest(root, manifest, Terms(access, license_, source), images, masks, anatomy)
 
@@ -339,7 +339,7 @@ def _tell(manifest: Path, outcome: Outcome) -> None:
         messages().print(f"left out: {fault}.", soft_wrap=True)
     if outcome.more_faults:
         more = plural(outcome.more_faults, "more entry", "more entries")
-        messages().print(f"left out: {more}, not listed here.", soft_wrap=True)
+        messages().print(f"left out: {more}; only the first are listed.", soft_wrap=True)
     for remark in outcome.remarks:
         messages().print(f"note: {remark}.", soft_wrap=True)
     absent = outcome.cases - outcome.present

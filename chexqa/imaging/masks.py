@@ -128,7 +128,7 @@ def is_value(label: str) -> bool:
 
 
 def as_label(text: str) -> str:
-    """Return a user's text for a label; a value or a colour as :func:`read_label_map` yields it.
+    """Return the label that a user's text names, spelt as :func:`read_label_map` spells labels.
 
     >>> as_label("255, 0, 0"), as_label("#FF0000"), as_label("3.0"), as_label(" Fluid ")
     ('#ff0000', '#ff0000', '3', 'Fluid')

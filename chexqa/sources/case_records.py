@@ -171,8 +171,8 @@ class Places:
         self.image_root = Path(os.path.commonpath(outside)) if outside else None
         if self.image_root is not None and self.image_root == Path(self.image_root.anchor):
             raise InputError(
-                f"{manifest}: the data folders {', '.join(map(str, outside))} lie outside the manifest's folder and "
-                "have no common parent folder; write the manifest into a folder that contains one of them."
+                f"{manifest}: a manifest can name one parent folder for all data outside its own folder, but "
+                f"{', '.join(map(str, outside))} have none in common; write the manifest into one of these folders."
             )
         self._folders = cases.Folders(manifest, self.image_root)
         self._real = dict(zip(folders, real, strict=True))

@@ -141,7 +141,7 @@ def grade(
               help="Folder for the report.")  # fmt: skip
 @OVERWRITE
 @click.option("--workers", type=click.IntRange(1, 256), default=2, show_default=True,
-              help="Number of processes. Only a report with 1,000 pictures or more uses a second one.")  # fmt: skip
+              help="Number of processes. A report with fewer than 1,000 pictures uses only one.")  # fmt: skip
 def report(
     output: Path,
     overwrite: bool,

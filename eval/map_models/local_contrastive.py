@@ -106,7 +106,7 @@ def word_attention(regions: Any, begin: Any, words: Any, temperature: float) -> 
 
     - ``regions``: the embeddings of the regions, ``(N, h, w, D)``.
     - ``begin``, ``words``: the embeddings of the start token ``(1, D)`` and of the words ``(T, D)``.
-    - ``temperature``: a factor; the larger it is, the fewer regions get most of a word's attention.
+    - ``temperature``: a factor for similarities; a larger one concentrates a word's attention on fewer regions.
     """
     import torch
 

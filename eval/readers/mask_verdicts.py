@@ -239,7 +239,7 @@ class _Maker:
 
         The result is keyed by kind of question: True for a right answer, False for a wrong one, None for a tie.
 
-        - ``has_boxes``: True if the second reader gave boxes; then only the item on the grid is made.
+        - ``has_boxes``: True if ``answer_mask`` was made from boxes; then only the item on the grid is made.
         - ``own``: the benchmark's keys of the case, keyed by kind; the result has only kinds with a key.
         - ``of_benchmark``: True if ``key_mask`` is the benchmark's mask. ``InputError`` is raised if the benchmark's
           own items cannot be made again.

@@ -34,8 +34,8 @@ class Task(NamedTuple):
     - ``form``: the task.
     - ``log_depth``: the logarithm of the error's depth; NaN if there is no error.
     - ``response``: 1 for the answer yes (``yes_no``), for a marked point (``marks``) or for the choice of the right
-      picture (``choice``); 0 for any other response. A merged observation has a mean of responses.
-    - ``weight``: the weight of the observation.
+      picture (``choice``); 0 for any other response. If observations were merged into one, it has their mean.
+    - ``weight``: the weight of the observation; of a merged one, the sum of its parts' weights.
     - ``cluster``: the index of the patient; -1 if there is none.
     """
 

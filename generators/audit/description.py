@@ -1,6 +1,6 @@
 """Measurements of a benchmark: balance, duplicates, answers near a threshold, instability, sizes of lesions.
 
-Every record is JSON-ready; shares range from 0 to 1, and depths are fractions of the picture's longer side.
+Every record is JSON-ready. Shares range from 0 to 1. The depth of an edit is a fraction of the picture's longer side.
 """
 
 from __future__ import annotations

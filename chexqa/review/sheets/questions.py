@@ -239,7 +239,10 @@ class Questions:
         return Entry(row, small, full, item.question, options, seen)
 
     def planted(self, cases: Iterable[str], reviewer: str, seed: int, share: float) -> Questions:
-        """Return the questions with wrong proposals for a random ``share`` of the reviewer's items in ``cases``."""
+        """Return these questions, with wrong proposals for a random ``share`` of the reviewer's items in ``cases``.
+
+        The other proposals stay right.
+        """
         answers, _ = self.bench.key("'chexqa review export'")
         items = [item for case_id in cases for item in self._cases[case_id]]
         flagged = [item.item_id for item in items if flags(item, answers[item.item_id], self.bench.kinds)]
