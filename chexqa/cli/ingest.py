@@ -131,8 +131,8 @@ def _absents(function: Callable[..., Any]) -> Callable[..., Any]:
     "label",
     multiple=True,
     metavar="VALUE=NAME",
-    help="VALUE stands for the finding or structure NAME. VALUE is a number or a colour (such as #ff0000) of the pixels "
-    "in label maps, or the name of a mask's file or of a DICOM segment. May be repeated.",
+    help="VALUE stands for the finding or structure NAME. VALUE is a number or a colour (such as #ff0000) of pixels in "
+    "label maps, or the name of a mask's file or of a DICOM segment. May be repeated.",
 )
 @click.option(
     "--label-file",
