@@ -278,13 +278,18 @@ def grade(
     margin: float | None = None,
     plan: str | Path | None = None,
     fresh: Run | str | Path | Sequence[Run | str | Path] = (),
+    protocol: str | None = None,
+    reviewed: str | Path | None = None,
+    second_masks: str | Path | None = None,
 ) -> LoadedGrades:
     """Grade runs, or files of answers that other programs collected (``.jsonl``); the tables are polars frames.
 
     If models were asked different items, the result has several ``groups``, and a line on stderr says so. With
     ``shared``, only the items that all models were asked are graded. ``margin`` is the equivalence margin: the largest
     difference, in percentage points, at which two models count as equivalent. ``fresh`` is one run or several runs on
-    a fresh seed of the benchmark (:func:`freshen`).
+    a fresh seed of the benchmark (:func:`freshen`). ``protocol`` is the protocol of answers that do not name theirs.
+    ``reviewed`` is the folder of a review in which experts answered a random sample without seeing the key; accuracies
+    are then corrected for wrong keys. ``second_masks`` is a manifest or a folder of masks that another reader drew.
     """
     from chexqa.eval.cli import params
     from chexqa.eval.cli.grade import grade as command
@@ -299,8 +304,8 @@ def grade(
     paths = _folders(named)
     again = _folders([fresh] if isinstance(fresh, Run | str | Path) else fresh)
     folder = benchmark.folder if isinstance(benchmark, Benchmark) else None if benchmark is None else Path(benchmark)
-    graded = read(paths, folder, allow_partial, _path(models_file), reread, _path(on), shared, margin, plan=_path(plan),
-                  fresh=again)  # fmt: skip
+    graded = read(paths, folder, allow_partial, _path(models_file), reread, _path(on), shared, margin, protocol,
+                  _path(reviewed), _path(plan), _path(second_masks), again)  # fmt: skip
     made = LoadedGrades(**{field.name: getattr(graded, field.name) for field in fields(graded)})
     if len(made.groups) > 1:
         say(f"{'; '.join(group.title for group in made.groups)}. {PARTED}", err=True)

@@ -21,6 +21,7 @@ from chexqa.chain import RunOptions
 from chexqa.cli.generate import freshen, generate
 from chexqa.cli.main import run as run_command
 from chexqa.eval.cli.eval import evaluate as command
+from chexqa.eval.cli.grade import grade
 from chexqa.eval.cli.params import named_options
 from chexqa.files.errors import InputError, PendingError, UnfinishedError
 
@@ -221,12 +222,14 @@ def test_the_function_takes_the_options_of_the_command_and_no_others() -> None:
             ), name
 
 
-def test_generate_and_freshen_take_the_options_of_their_commands() -> None:
-    """A cluster and printed JSON are for the command alone."""
+def test_generate_freshen_and_grade_take_the_options_of_their_commands() -> None:
+    """A cluster, files of tables and printed tables are for the command alone."""
     renamed = {"recipe": "recipes", "plugin": "plugins"}
     for function, of_command in ((chexqa.generate, generate), (chexqa.freshen, freshen)):
         options = {renamed.get(name, name) for name in named_options(of_command)} - {"dask", "json"}
         assert {*signature(function).parameters} - {"cases", "bench"} == options - {"cases"}
+    printed = {"out", "overwrite", "table", "json"}
+    assert {*signature(chexqa.grade).parameters} - {"runs"} == {*named_options(grade)} - printed
 
 
 def test_a_server_of_ones_own_gets_the_wording_the_system_text_and_the_examples(

@@ -11,9 +11,13 @@ from pathlib import Path
 import cv2
 import numpy as np
 import polars as pl
+import prediction_files
 import pytest
+from blind_review import review
 from plain_intervals import mean, share
 
+import chexqa
+from chexqa import api
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
 from chexqa.eval.readers import second_reader
@@ -30,13 +34,13 @@ Cli = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Benchmark, Path]:
-    """A benchmark of nine phantoms of effusion, and their manifest's folder."""
+    """A benchmark of ten phantoms of effusion, and their manifest's folder."""
     from chexqa import question_banks
     from chexqa.generators.pipeline import generate_benchmark
     from chexqa.generators.pipeline.job import make_job
 
     place = tmp_path_factory.mktemp("second")
-    write_cases(place / "cases", 9, 3, 256, findings=("effusion",))
+    write_cases(place / "cases", 10, 3, 256, findings=("effusion",))
     job = make_job([recipe.load(name) for name in recipe.DEFAULT], question_banks.load("en"), 0)
     generate_benchmark.generate(place / "cases", place / "bench", job)
     return benchmark.load(place / "bench"), place / "cases"
@@ -141,6 +145,25 @@ def test_grades_have_a_row_of_the_second_reader(made: tuple[Benchmark, Path], tm
     code, _, err = cli("grade", tmp_path / "run", "--second-masks", tmp_path / "nowhere")
     assert code == 2
     assert "of the second reader's masks" in " ".join(err.split())
+
+
+def test_the_function_grades_as_the_command_with_a_protocol_a_review_and_second_masks(
+    made: tuple[Benchmark, Path], tmp_path: Path, cli: Cli
+) -> None:
+    bench, _ = made
+    answers = prediction_files.write(tmp_path / "mine.jsonl", prediction_files.right(bench.folder))
+    reviewed, masks = review(bench, tmp_path / "review", 0), second(made, tmp_path / "second", 10)
+    assert cli("grade", answers, "--benchmark", bench.folder, "--protocol", "independent", "--reviewed", reviewed,
+               "--second-masks", masks, "--out", tmp_path / "command")[0] == 0  # fmt: skip
+    grades = chexqa.grade(answers, benchmark=bench, protocol="independent", reviewed=reviewed, second_masks=str(masks))
+    api.write(grades, tmp_path / "function")
+    by_command, by_function = (
+        {path.name: path.read_bytes() for path in (tmp_path / way / "tables").iterdir()}
+        for way in ("command", "function")
+    )
+    assert by_function == by_command
+    assert {"powered.csv", "second_reader.csv"} <= by_command.keys()
+    assert set(grades.grades["protocol"]) == {"independent"}
 
 
 def test_intervals_of_a_second_reader_are_over_patients() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from blind_review import review
 from grades import run, said
 
 from chexqa.contract import benchmark, read_run
@@ -21,12 +22,9 @@ from chexqa.eval.scoring import grade
 from chexqa.eval.scoring.sample import scored_sample
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import write_json, write_jsonl
-from chexqa.review.collect.verdicts import Verdict, write_store
-from chexqa.review.columns import item_row_id
 
 Cli = Callable[..., tuple[int, str, str]]
 KINDS, PATIENTS, REVIEWED = 5, 400, 30
-BATCH = "r-0123456789ab"
 
 
 def simulated(random: np.random.Generator, accuracy: float, false: float) -> Answers:
@@ -88,37 +86,6 @@ def bench(handmade: Any) -> Benchmark:
     for number in range(80):
         handmade.case(f"n{number}", "edema", "lesion_free", detection=(1 + number % 2,))
     return benchmark.load(handmade.write())
-
-
-def review(
-    bench: Benchmark, folder: Path, false: int, drawn: bool = True, readers: tuple[str, ...] = ("anna",)
-) -> Path:
-    """A review of the first 60 items, ``false`` of which readers answer otherwise than the key."""
-    assert bench.answers is not None
-    folder.mkdir()
-    items = bench.items[:60]
-    rows = [item_row_id(item.item_id) for item in items]
-    sheets = [{"file": f"{who}/{who}.xlsx", "reviewer": who, "kind": "blind", "rows": rows, "seen": ["0" * 32] * 60}
-              for who in readers]  # fmt: skip
-    about = {
-        "schema_version": 2, "tool_version": "1", "batch": BATCH, "what": "items", "blind_answers": False,
-        "benchmark": {"name": bench.name, "version": "1", "hash": bench.hash, "path": str(bench.folder)},
-        "data": "phantom", "credentialed": False, "reviewers": list(readers), "overlap": 1.0, "overlap_readers": 2,
-        "only": None, "sample": None, "seed": 0, "sheets": sheets,
-    }  # fmt: skip
-    if drawn:
-        about["drawn"] = {item.case_id: 0.75 for item in items}
-    write_json(folder / "review.json", about, "review")
-    verdicts = []
-    for number, item in enumerate(items):
-        key = bench.answers[item.item_id].answer[0]
-        for place, who in enumerate(readers):
-            answer = (3 - key if number < false and place == 0 else key,)
-            row, place_of = item_row_id(item.item_id), {"file": "x", "tab": "t", "row": 1}
-            verdicts.append(Verdict(BATCH, bench.hash, f"{who}/{who}.xlsx", "blind", who, row, None, answer, None, None,
-                                    None, "2026-01-01", place_of))  # fmt: skip
-    write_store(folder / "verdicts.jsonl", verdicts)
-    return folder
 
 
 def test_a_review_s_blind_answers_correct_the_accuracy(bench: Benchmark, tmp_path: Path, cli: Cli) -> None:
