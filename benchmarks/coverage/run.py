@@ -250,11 +250,11 @@ FEW_DIFFER = "few differ"
 MEANS = (0.5, 1.5, 2.9, 4.6)
 
 
-def few_differ(draws: int) -> dict[str, list[str]]:
-    """Return the table on two models that differ in few patients, as Markdown lines keyed by the table's title.
+def few_differ_table(draws: int) -> list[str]:
+    """Return the lines of a Markdown table: the coverage for two models that differ in only a few patients.
 
-    Each cell has two numbers on the 95 % interval of the models' difference: how often it contains the true value (in
-    %), and in brackets its mean width.
+    The cell ``94.8 (2.1)`` means: 94.8 % of the intervals contain the true difference, and their mean width is 2.1
+    points.
     """
     heads = ["patients", "score", *(f"{mean} differ" for mean in MEANS)]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
@@ -269,7 +269,7 @@ def few_differ(draws: int) -> dict[str, list[str]]:
             shown = " | ".join(f"{100 * held:.1f} ({100 * width:.1f})" for held, width in cells)
             lines.append(f"| {patients} | {name} | {shown} |")
             print(lines[-1], flush=True)
-    return {"Difference, few differ": lines}
+    return lines
 
 
 def correlated(random: np.random.Generator, patients: int, share_right: tuple[float, float], rho: float
@@ -298,11 +298,8 @@ CORRELATION = "correlation"
 LATENT = (0.0, 0.4, 0.8)
 
 
-def correlations(draws: int) -> dict[str, list[str]]:
-    """Return the table on the interval of a correlation, as Markdown lines keyed by the table's title.
-
-    A cell has the coverage in %.
-    """
+def correlation_table(draws: int) -> list[str]:
+    """Return the lines of a Markdown table: the coverage, in %, of the interval of a correlation."""
 
     # Each study is computed separately, so this table takes longer than the others.
     def cell(draw: Callable[[np.random.Generator], tuple[float, float, float]]) -> str:
@@ -320,7 +317,7 @@ def correlations(draws: int) -> dict[str, list[str]]:
             row = [cell(partial(correlated, patients=patients, share_right=pair, rho=rho)) for rho in LATENT]
             lines.append(f"| {patients} | {pair[0]}, {pair[1]} | {' | '.join(row)} |")
             print(lines[-1], flush=True)
-    return {"Correlation of two answers": lines}
+    return lines
 
 
 def _mean(parts: list[Estimates], draws: int) -> Estimates:
@@ -387,9 +384,9 @@ def write(name: str, lines: list[str], draws: int) -> None:
 def main(draws: int, docs: bool, only: str | None) -> None:
     made = {name.capitalize(): table(name, draws) for name in SIMULATIONS if only in (None, name)}
     if only in (None, FEW_DIFFER):
-        made |= few_differ(draws)
+        made["Difference, few differ"] = few_differ_table(draws)
     if only in (None, CORRELATION):
-        made |= correlations(draws)
+        made["Correlation of two answers"] = correlation_table(draws)
     for name, lines in made.items() if docs else ():
         write(name, lines, draws)
 

@@ -71,14 +71,12 @@ def run_of(bench: Benchmark, right: dict[str, Bools]) -> Run:
     return Run(Path("run"), about, tuple(turns))
 
 
-def with_answers(graded: Graded, right: dict[str, Bools]) -> Graded:
-    """Return a copy of ``graded`` in which each answer is right or wrong as ``right`` says (True for right).
+def with_column_correct(graded: Graded, correct: Bools) -> Graded:
+    """Return a copy of ``graded`` with other values in the column ``correct``, one for each row of the grades.
 
-    ``right`` has an array for each model, with a value for each item in the benchmark's order. The rows of ``graded``
-    must be grouped by model and, within a model, be in the benchmark's order of items.
+    The column ``state`` is changed to match.
     """
-    flags = pl.Series("correct", np.concatenate([right[model] for model in graded.grades["model"].unique(
-        maintain_order=True)]))  # fmt: skip
+    flags = pl.Series("correct", correct)
     state = pl.when(flags).then(pl.lit("correct")).otherwise(pl.lit("wrong")).alias("state")
     return Graded(graded.benchmark, graded.runs, graded.grades.with_columns(flags, state), graded.domains)
 
@@ -115,10 +113,12 @@ def simulate(cases: int, studies: int) -> pl.DataFrame:
             bench = synthetic.benchmark(-(-cases // 21), False, number)
             right = answered(bench, random)
             graded = grade.grade_runs(bench, [run_of(bench, right)])
-            same = with_answers(graded, right).grades.select("model", "item_id", "state", "correct")
+            again = with_column_correct(graded, np.concatenate([*right.values()]))
+            same = again.grades.select("model", "item_id", "state", "correct")
             assert same.equals(graded.grades.select("model", "item_id", "state", "correct"))
         else:
-            graded = with_answers(graded, answered(graded.benchmark, random))
+            right = answered(graded.benchmark, random)
+            graded = with_column_correct(graded, np.concatenate([*right.values()]))
         parts.append(held(graded).with_columns(pl.lit(number).alias("study")))
         if number % 20 == 19:
             share = 100 * pl.concat(parts)["held"].mean()

@@ -1,18 +1,21 @@
-"""Fresh seeds: how often a memoriser is found, how often an honest model is accused, and what a fresh seed costs.
+"""Measurement of fresh seeds: their cost, how often they expose a memoriser, and how often they accuse honest models.
 
     python benchmarks/fresh_seeds/run.py [CASES] [SEEDS] [RUNS] [FIRST]
 
-The script makes a benchmark of CASES phantoms, and makes it again with SEEDS other seeds (fresh seeds): FIRST (default
-1), FIRST + 1 and so on. It prints:
+- CASES: the number of phantoms in the benchmark (default: 42).
+- SEEDS: the number of fresh seeds made of the benchmark (default: 20). With 0, results 1 and 2 are left out.
+- RUNS: the number of simulated runs of honest models (default: 1,000). With 0, result 3 is left out.
+- FIRST: the random seed of the first fresh seed (default: 1). The next ones have the seeds FIRST + 1, FIRST + 2, ….
+
+The defaults take about a quarter of an hour. The script prints three results:
 
 1. The processor time of a fresh seed, divided by that of the benchmark.
-2. For each of two memorisers, the number of fresh seeds on which the test finds that the memoriser's accuracy falls.
-   The first memoriser recognises an item by the hash of everything that the item shows, the second by radiograph,
-   finding and kind of question.
-3. The share of RUNS simulated honest runs on which the test wrongly finds a fall.
+2. For two memorisers, the number of fresh seeds on which accuracy falls according to the test. A memoriser is a
+   simulated model that knows the benchmark's key by heart:
 
-42 cases, 20 seeds and 1,000 runs take about a quarter of an hour. With SEEDS = 0, points 1 and 2 are left out; with
-RUNS = 0, point 3.
+   - The first memoriser recognises an item by a hash of the item's pictures, question and options.
+   - The second memoriser recognises an item by its radiograph, finding and kind of question.
+3. The share of honest runs in which accuracy falls according to the test, although the model memorised nothing.
 """
 
 from __future__ import annotations

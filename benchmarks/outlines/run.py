@@ -237,28 +237,29 @@ def fold(row: dict[str, Any]) -> int:
     )
 
 
-def answered(train: list[dict[str, Any]], test: list[dict[str, Any]]) -> npt.NDArray[np.bool_]:
-    """Return, for each item in ``test``, True if a random forest finds the right outline.
-
-    Several forests are trained on ``train``. An item of a real radiograph is judged by a forest that was trained
-    without this radiograph.
-    """
+def forest_hits(train: list[dict[str, Any]], test: list[dict[str, Any]]) -> npt.NDArray[np.bool_]:
+    """Train a random forest on ``train``; return True for each item in ``test`` whose right outline it finds."""
     from sklearn.ensemble import RandomForestClassifier
 
-    hits = np.zeros(len(test), bool)
     names = list(train[0]["measures"])
-    # One forest for the phantoms, and one for each fold of real outlines: no forest judges a radiograph that it was
-    # trained on.
+    truth = np.concatenate([np.arange(4) == row["right"] for row in train])
+    forest = RandomForestClassifier(300, min_samples_leaf=5, random_state=0).fit(table(train, names), truth)
+    scores = forest.predict_proba(table(test, names))[:, 1].reshape(-1, 4)
+    return np.asarray(scores.argmax(axis=1) == [row["right"] for row in test])
+
+
+def cross_validated_hits(train: list[dict[str, Any]], test: list[dict[str, Any]]) -> npt.NDArray[np.bool_]:
+    """Return the result of :func:`forest_hits`, with a forest of its own for each fold (:func:`fold`) of ``test``.
+
+    The forest of a fold is trained on all items in ``train`` except those of the same fold. The forest of the phantoms
+    is trained on all items.
+    """
+    hits = np.zeros(len(test), bool)
     for part in range(-1, FOLDS):
         own = [place for place, row in enumerate(test) if fold(row) == part]
-        learned = [row for row in train if part == -1 or fold(row) != part]
-        if not own:
-            continue
-        truth = np.concatenate([np.arange(4) == row["right"] for row in learned])
-        forest = RandomForestClassifier(300, min_samples_leaf=5, random_state=0).fit(table(learned, names), truth)
-        asked = [test[place] for place in own]
-        scores = forest.predict_proba(table(asked, names))[:, 1].reshape(-1, 4)
-        hits[own] = scores.argmax(axis=1) == [row["right"] for row in asked]
+        if own:
+            learned = [row for row in train if part == -1 or fold(row) != part]
+            hits[own] = forest_hits(learned, [test[place] for place in own])
     return hits
 
 
@@ -269,7 +270,7 @@ def judge(args: argparse.Namespace) -> None:
     """
     train = [json.loads(line) for line in args.train.open(encoding="utf-8")]
     test = [json.loads(line) for path in args.test for line in path.open(encoding="utf-8")]
-    hits = answered(train, test)
+    hits = cross_validated_hits(train, test)
     for source in ("all", "phantom", "real"):
         own = np.array([source in ("all", row["source"]) for row in test])
         if not own.any():

@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import yaml
@@ -59,23 +58,17 @@ def call(*arguments: object) -> float:
     return time.perf_counter() - start
 
 
-def recovered(levels: pl.DataFrame) -> list[dict[str, Any]]:
-    """Return a row for each level that tells how well the scores agree with the models' known skills.
+def print_agreement(scores: pl.DataFrame, level: str, skills: dict[str, float]) -> None:
+    """Print how well the scores at one level agree with the models' known skills.
 
-    A row has two figures, keyed by their titles in the printed table:
-
-    - The number of models whose interval contains their known skill.
-    - The rank correlation (Kendall's tau) of known skills and scores.
+    - ``scores``: the report's rows of this level, one for each model.
+    - ``skills``: the known skills at this level, keyed by model.
     """
-    rows = []
-    for place, level in enumerate(LEVELS):
-        found = {row["model"]: row for row in levels.filter(pl.col("level") == level).to_dicts()}
-        known = {name: skills[place] for name, skills in SKILLS.items()}
-        held = [found[name]["corrected_low"] <= skill <= found[name]["corrected_high"] for name, skill in known.items()]
-        tau = stats.kendalltau([known[name] for name in SKILLS], [found[name]["corrected"] for name in SKILLS])
-        rows.append({"level": level, "intervals that contain the known skill": f"{sum(held)} of {len(held)}",
-                     "rank correlation with the known skills (tau)": round(float(tau.statistic), 3)})  # fmt: skip
-    return rows
+    found = {row["model"]: row for row in scores.to_dicts()}
+    held = [found[name]["corrected_low"] <= skill <= found[name]["corrected_high"] for name, skill in skills.items()]
+    tau = stats.kendalltau(list(skills.values()), [found[name]["corrected"] for name in skills])
+    print(f"level: {level}; intervals that contain the known skill: {sum(held)} of {len(held)}; "
+          f"rank correlation with the known skills (tau): {round(float(tau.statistic), 3)}")  # fmt: skip
 
 
 def main(bench: Path, folder: Path) -> None:
@@ -88,8 +81,10 @@ def main(bench: Path, folder: Path) -> None:
     seconds = call("report", run, "-o", report, "--models-file", models)
     size = (report / "index.html").stat().st_size / 1e6
     print(f"report: {seconds:.1f} s; index.html {size:.1f} MB")
-    for row in recovered(pl.read_parquet(report / "tables" / "levels.parquet")):
-        print("; ".join(f"{name}: {value}" for name, value in row.items()))
+    levels = pl.read_parquet(report / "tables" / "levels.parquet")
+    for place, level in enumerate(LEVELS):
+        known = {name: skills[place] for name, skills in SKILLS.items()}
+        print_agreement(levels.filter(pl.col("level") == level), level, known)
 
 
 if __name__ == "__main__":

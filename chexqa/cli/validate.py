@@ -157,7 +157,7 @@ def _folder(path: Path, image_root: Path | None) -> FileReport:
         turns = (*run.turns, *run.altered)
         states = Counter(turn.state for turn in turns)
         counts = ", ".join(f"{count:,} {state}" for state, count in states.most_common())
-        aside = sum(one.lines for one in run.aside)
+        aside = sum(one.count for one in run.aside)
         odd = f"; {plural(aside, 'line')} set aside" if aside else ""
         summary = f"run, protocol {run.about['protocol']}: {plural(len(turns), 'turn')} ({counts or 'none'}){odd}"
         return FileReport(summary, (*map(str, run.aside), *misfits))

@@ -173,15 +173,17 @@ class Item:
 class Answer:
     """Key of one item.
 
-    - ``answer``: the sorted numbers of the right options; for a grid, the numbers of all cells that are hits, if any.
-    - ``chance``: the probability that a guess is right if the guesser knows how items are made.
-    - ``chance_uniform``: for a question on coloured points, 1 / the number of possible answers; otherwise None.
-    - ``chance_joint``: for a question on coloured points, the probability that guesses are right on both such questions
-      of the case; otherwise None.
-    - ``scored``: False if only one answer is possible.
+    - ``answer``: the sorted numbers of all right options; empty for a grid without a right cell.
+    - ``chance``: the probability of a right answer for a guesser who knows how items are made.
     - ``prior``: the accuracy of always giving the most frequent answer of the kind and finding.
     - ``evidence``: every measured number that decides the answer.
     - ``difficulty``: numbers that say how hard the item is, keyed by name.
+    - ``scored``: False if only one answer is possible.
+
+    A case has two questions on coloured points. Only these questions have two more fields:
+
+    - ``chance_uniform``: 1 / the number of possible answers.
+    - ``chance_joint``: the probability that a guesser answers both questions right.
     """
 
     item_id: str

@@ -143,28 +143,28 @@ class Line(NamedTuple):
     data: bytes
 
 
-class Aside(NamedTuple):
-    """Summary of the lines of a log that are not turns.
+class LinesLeftOut(NamedTuple):
+    """Summary of the lines of a log that are left out because they are not valid turns.
 
     - ``path``: the path of the log.
-    - ``lines``: the number of lines that are not turns.
-    - ``first``: the number of the first line that is not a turn.
-    - ``why``: the reason why line ``first`` is not a turn.
-    - ``newer``: True if line ``first`` would be a turn without its unknown fields; a newer chexqa writes such lines.
+    - ``count``: the number of lines left out.
+    - ``first_number``: the number, from 1, of the first line left out.
+    - ``reason``: the reason why the first line is not valid.
+    - ``first_is_newer``: True if a newer chexqa wrote the first line: a turn with fields that are unknown here.
     """
 
     path: Path
-    lines: int
-    first: int
-    why: str
-    newer: bool
+    count: int
+    first_number: int
+    reason: str
+    first_is_newer: bool
 
     def __str__(self) -> str:
         """Return the message for the user about these lines."""
-        more = f" (and {plural(self.lines - 1, 'more line')})" if self.lines > 1 else ""
+        more = f" (and {plural(self.count - 1, 'more line')})" if self.count > 1 else ""
         return (
-            f"{self.path}, line {self.first}: {self.why}{more}. The line is left out, and the rest of the log is used. "
-            f"'chexqa run repair {self.path.parent.parent}' moves damaged lines out of the log."
+            f"{self.path}, line {self.first_number}: {self.reason}{more}. The line is left out, and the rest of the "
+            f"log is used. 'chexqa run repair {self.path.parent.parent}' moves damaged lines out of the log."
         )
 
 
@@ -176,7 +176,7 @@ class Log(NamedTuple):
 
     turns: list[Turn]
     whole_bytes: int
-    aside: Aside | None
+    aside: LinesLeftOut | None
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class Run:
     folder: Path
     about: Record = field(repr=False)
     turns: tuple[Turn, ...] = field(repr=False)
-    aside: tuple[Aside, ...] = field(default=(), repr=False)
+    aside: tuple[LinesLeftOut, ...] = field(default=(), repr=False)
     decision: Record | None = field(default=None, repr=False)
     altered: tuple[Turn, ...] = field(default=(), repr=False)
 
@@ -263,7 +263,7 @@ def load(folder: Path) -> Run:
     )
 
 
-def say(aside: Iterable[Aside]) -> None:
+def say(aside: Iterable[LinesLeftOut]) -> None:
     """Print one sentence to standard error for each log with lines that are not turns."""
     for one in aside:
         messages().print(str(one), soft_wrap=True)
@@ -303,7 +303,8 @@ def read_log(path: Path) -> Log:
                     odd, first = odd + 1, first or found
     except OSError as error:
         raise unreadable(path, error) from None
-    return Log(turns, whole, Aside(path, odd, first.number, why(first), _is_newer(first.data)) if first else None)
+    aside = LinesLeftOut(path, odd, first.number, why(first), _is_newer(first.data)) if first else None
+    return Log(turns, whole, aside)
 
 
 def scan(file: BinaryIO, fits: Callable[[Turn], bool] = lambda turn: True) -> Iterator[tuple[int, Turn | Line]]:

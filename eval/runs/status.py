@@ -100,7 +100,7 @@ def status(folder: Path, now: datetime | None = None) -> list[Status]:
     for name, turns in lines.items():
         row = replace(
             _of_model(name, turns, total, time),
-            set_aside=sum(one.lines for one in aside if _is_of(one.path, name)),
+            set_aside=sum(one.count for one in aside if _is_of(one.path, name)),
             asking=None if active is None else [_asking(one) for one in active[name]],
             waiting=tuple(note for path, note in notes.items() if _is_of(path, name)),
         )

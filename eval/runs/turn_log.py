@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from chexqa.contract import read_run
-from chexqa.contract.read_run import TURNS, Aside, Turn, read_log, turn_of
+from chexqa.contract.read_run import TURNS, LinesLeftOut, Turn, read_log, turn_of
 from chexqa.eval.design.subset import Shard
 from chexqa.files.atomic import append
 from chexqa.files.errors import InputError, UnfinishedError, unwritable
@@ -115,7 +115,7 @@ def opened(folder: Path, model: str, shard: Shard | None = None) -> Iterator[Log
         _refuse_newer(aside)
         read_run.say(aside)
         log.turns = [turn for one in (*read[1:], read[0]) for turn in one.turns]
-        log.aside = sum(one.lines for one in aside)
+        log.aside = sum(one.count for one in aside)
         yield log
 
 
@@ -136,15 +136,15 @@ def _claim(folder: Path, model: str, shard: Shard | None, stack: ExitStack) -> l
     return others
 
 
-def _refuse_newer(found: Iterable[Aside]) -> None:
+def _refuse_newer(found: Iterable[LinesLeftOut]) -> None:
     """Raise ``InputError`` if a newer version of chexqa wrote turns into a log."""
     # This version would pay for them again.
     for aside in found:
-        if aside.newer:
+        if aside.first_is_newer:
             raise InputError(
-                f"{aside.path}, line {aside.first}: a newer version of chexqa wrote this line ({aside.why}). Continue "
-                f"the run with that version. To ask the line's question again with this version, first run 'chexqa "
-                f"run repair {aside.path.parent.parent}'."
+                f"{aside.path}, line {aside.first_number}: a newer version of chexqa wrote this line ({aside.reason}). "
+                "Continue the run with that version. To ask the line's question again with this version, first run "
+                f"'chexqa run repair {aside.path.parent.parent}'."
             )
 
 
@@ -162,7 +162,7 @@ class Log:
         self.path = path
         self.read = read_log(path) if path.exists() else read_run.Log([], 0, None)
         self.turns: list[Turn] = self.read.turns
-        self.aside = self.read.aside.lines if self.read.aside else 0
+        self.aside = self.read.aside.count if self.read.aside else 0
         whole = self.read.whole_bytes
         self._file = open_own(path, os.O_APPEND)
         try:

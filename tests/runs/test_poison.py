@@ -400,7 +400,7 @@ def test_a_line_that_is_no_turn_is_set_aside_with_its_number(
     loaded = read_run.load(run)
     (aside,) = loaded.aside
     assert len(loaded.turns) == len(lines) - 1
-    assert (aside.path, aside.lines, aside.first) == (path, 1, 2)
+    assert (aside.path, aside.count, aside.first_number) == (path, 1, 2)
     assert reason in str(aside)
     assert len(str(aside)) < 1000
 

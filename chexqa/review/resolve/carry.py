@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -75,7 +75,9 @@ def carry(old: Path, new: Path, verdicts: Iterable[Verdict], image_root: Path | 
     if kinds[0]:
         before, after, given = benchmark.load(old), _NewItems(benchmark.load(new)), list(verdicts)
         found = _carry_items(before, after, given)
-        fresh = after.fresh(before, {one.row for one in given})
+        judged_rows = {one.row for one in given}
+        judged_cases = {item.case_id for item in before.items if item_row_id(item.item_id) in judged_rows}
+        fresh = after.added_to([item for item in before.items if item.case_id in judged_cases])
     else:
         found = _carry_masks(ManifestMasks(old, image_root), ManifestMasks(new, image_root), verdicts)
     kept, left = [], []
@@ -101,16 +103,14 @@ class _NewItems:
             found.setdefault(question_seen(item), []).append(item.item_id)
         return found
 
-    def fresh(self, old: Benchmark, judged_rows: Set[str]) -> tuple[Item, ...]:
-        """Return the new items of judged cases, without test markers.
+    def added_to(self, old_items: Sequence[Item]) -> tuple[Item, ...]:
+        """Return the items that the new benchmark adds to the cases of ``old_items``, without test markers.
 
-        - A case is judged if ``judged_rows`` has the row id of at least one item that the case has in ``old``.
-        - An item is new if no judged case in ``old`` has the same question with the same pictures and options.
+        An item is added if no item in ``old_items`` has the same question, pictures and options.
         """
-        reviewed = {item.case_id for item in old.items if item_row_id(item.item_id) in judged_rows}
-        asked = {question_seen(item) for item in old.items if item.case_id in reviewed}
-        own = (item for item in self.bench.items if item.case_id in reviewed and item.finding != MARKER)
-        return tuple(item for item in own if question_seen(item) not in asked)
+        cases, asked = {item.case_id for item in old_items}, {question_seen(item) for item in old_items}
+        items = (item for item in self.bench.items if item.case_id in cases and item.finding != MARKER)
+        return tuple(item for item in items if question_seen(item) not in asked)
 
     def same_question(self, item: Item) -> str | None:
         """Return the id of the new item with this question, options and pictures, or ``None``."""

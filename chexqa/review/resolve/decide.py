@@ -1,21 +1,22 @@
 """Decision on an item, from the votes of its reviewers and adjudicators.
 
-A reviewer's vote is the verdict on the proposal. If a reviewer has only given a blind answer, the vote is "accept" if
-the answer is right by the key, and otherwise "fix". Votes "unsure" do not count. If an adjudicator has voted, only
-adjudicators' votes count.
+A vote is the verdict on the proposal: "accept", "reject" or "fix". A reviewer who has only given a blind answer votes
+"accept" if the answer is right by the key, and otherwise "fix". Votes "unsure" do not count. If an adjudicator has
+voted, only adjudicators' votes count.
 
-- No vote: not reviewed.
-- All "accept": accepted.
-- All "reject": rejected.
-- All "fix", and all from blind answers: contested.
-- All "fix", without a corrected answer: sent back to mask review. Questions of stages 1 to 3 take no corrected answer.
-- All "fix", with the same corrected answer, given by at least two persons: corrected.
-- Anything else: contested.
+- Nobody has voted: not reviewed.
+- Different votes, or only "unsure": contested.
+- Only "accept": accepted.
+- Only "reject": rejected.
+- Only "fix", all from blind answers: contested.
+- Only "fix" on a question of stages 1 to 3, or without any corrected answer: sent back to mask review.
+- Only "fix", with different corrected answers: contested.
+- Only "fix", with one corrected answer: corrected if at least two persons give it, otherwise contested.
 
-Two rules make an item contested after all:
+Two checks can change the decision to contested:
 
-- It would be accepted without an adjudicator's vote, but two reviewers' blind answers differ from the key.
-- It would be rejected or sent back by the vote of a single person, who is one of the item's reviewers.
+- Accepted: two reviewers first gave a blind answer that differs from the key, and no adjudicator has voted.
+- Rejected or sent back: only one person objects, and this person is one of the item's reviewers.
 """
 
 from __future__ import annotations
