@@ -143,7 +143,8 @@ class Line(NamedTuple):
     data: bytes
 
 
-class LinesLeftOut(NamedTuple):
+@dataclass(frozen=True)
+class LinesLeftOut:
     """Summary of the lines of a log that are left out because they are not valid turns.
 
     - ``path``: the path of the log.
