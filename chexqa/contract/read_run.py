@@ -147,7 +147,6 @@ class Line(NamedTuple):
 class LinesLeftOut:
     """Summary of the lines of a log that are left out because they are not valid turns.
 
-    - ``path``: the path of the log.
     - ``count``: the number of lines left out.
     - ``first_number``: the number, from 1, of the first line left out.
     - ``reason``: the reason why the first line is not valid.
@@ -259,9 +258,8 @@ def load(folder: Path) -> Run:
             if turn.state != ERROR or turn.key not in turns or turns[turn.key].state == ERROR:
                 turns[turn.key] = turn
     own, altered = split_by_condition(turns.values())
-    return Run(
-        folder, about, own, tuple(log.aside for log in logs.values() if log.aside), read_decision(folder), altered
-    )
+    aside = tuple(log.aside for log in logs.values() if log.aside)
+    return Run(folder, about, own, aside, read_decision(folder), altered)
 
 
 def say(aside: Iterable[LinesLeftOut]) -> None:
