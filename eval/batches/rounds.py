@@ -266,8 +266,8 @@ class _BatchWorker(ConversationWorker):
             try:
                 return with_failed(self._read(body, number), lost, self._paid)
             except SendError as error:  # a body that is not a completion counts as a failure
-                failures.setdefault(number, error)
-                if number > failed:
+                # A file with the same line again reports no further failure.
+                if failures.setdefault(number, error) is error and number > failed:
                     lost.add(error)
         passing = 0
         for number, failure in sorted(failures.items()):

@@ -155,7 +155,7 @@ class Client:
         ``ClosedError`` if the limiter is closed, and ``InputError`` if a picture cannot be read.
         """
         # If the limiter was closed because the endpoint stayed down, or failed attempts at this question may have cost
-        # something, the outcome is an error with the last failure's message.
+        # something, the outcome is an error with the question's last failure.
         limiter = limiter or RateLimiter(1)
         too_many = adapters.too_many_images(model, messages)
         if too_many:
@@ -163,10 +163,10 @@ class Client:
         if model.name not in self._hiders:
             self._hiders[model.name] = hider(registry.api_key(model))
         hide, paid, lost = self._hiders[model.name], self._price(model), FailedUsage()
-        number = failed = 0
+        number, failed, said = 0, 0, ""
 
         async def attempt() -> Reply:
-            nonlocal number, failed
+            nonlocal number, failed, said
             number += 1
             # The pool of a Python object measures the time: the wait for a call does not count.
             timeout_s = None if model.python else self._policy.timeout_s
@@ -174,8 +174,8 @@ class Client:
                 async with limiter.acquire():
                     call = self._call(model, messages, limiter.most)
                     return await _attempt(model, paid, call, timeout_s, number, hide, lost)
-            except TransientError:
-                failed = number
+            except TransientError as error:
+                failed, said = number, str(error)
                 raise
 
         try:
@@ -185,7 +185,7 @@ class Client:
         except ClosedError:
             if not failed or not (limiter.given_up or lost.to_record()):
                 raise
-            reply = Reply("error", failed, error=f"{limiter.last_failure} (attempts: {failed})")
+            reply = Reply("error", failed, error=f"{said} (attempts: {failed})")
         return with_failed(reply, lost, paid)
 
     def _call(

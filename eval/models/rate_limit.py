@@ -97,7 +97,6 @@ class RateLimiter:
     - ``failures``: the number of failures by kind.
     - ``closed``: the reason why no more attempts begin, or None.
     - ``given_up``: True if the endpoint stayed down.
-    - ``last_failure``: the text of the last failure, or None.
     """
 
     def __init__(
@@ -109,7 +108,6 @@ class RateLimiter:
         self.failures: Counter[str] = Counter()
         self.closed: str | None = None
         self.given_up = False
-        self.last_failure: str | None = None
         self._patience = patience or OutagePolicy()
         self._known = known
         self._retry_after_limit_s = retry_after_limit_s
@@ -209,7 +207,6 @@ class RateLimiter:
         """Count a failure, and adapt the number of slots and the pauses."""
         # The last cut or pause already accounts for attempts that began before it.
         self.failures[error.kind] += 1
-        self.last_failure = str(error)
         now = time.monotonic()
         if error.kind == "429":
             self._is_up()

@@ -6,8 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from chexqa.contract.read_run import Turn
+from chexqa.contract.read_run import ERROR, OVERFLOW, Turn
 from chexqa.files.terminal import plural
+
+# States that a request without a reply can end in.
+_UNANSWERED = ("refused", OVERFLOW, ERROR)
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,8 @@ def remark(attempts: int) -> str | None:
 
 
 def _without_reply(turn: Turn) -> bool:
-    """Return True if a turn has no reply; a turn of a batch has a reply although it has no latency."""
-    return turn.latency_s is None and turn.raw is None and turn.usage is None
+    """Return True if a turn has no reply; turns of batches, and imported ones, have a reply although no latency."""
+    return turn.state in _UNANSWERED and (turn.latency_s, turn.raw, turn.usage) == (None, None, None)
 
 
 class _Counter:

@@ -25,6 +25,7 @@ from chexqa.eval.prompts import answer_parser, option_order, parser_confidence, 
 from chexqa.eval.prompts.parser_confidence import StatedConfidence
 from chexqa.eval.prompts.parser_places import PlaceReading
 from chexqa.eval.prompts.protocols import Conversation, Message, PriorReply
+from chexqa.eval.runs import foreign_lines
 from chexqa.eval.runs.answer_tokens import answer_logprob
 from chexqa.eval.runs.budget import BudgetTracker
 from chexqa.eval.runs.model_progress import AGAIN, MEND, NOT_ASKED, RAISE, ModelProgress, Place
@@ -112,19 +113,15 @@ class ConversationWorker:
             if turn.state != ERROR and (place := (turn.item_id, turn.repeat, turn.rotation)) in wanted
         }
 
-    def _check_own(self, turns: Iterable[Turn]) -> None:
-        name, protocol, known = self.model.name, self.plan.protocol, self.plan.benchmark.item
+    def _check_own(self, turns: Sequence[Turn]) -> None:
+        name, protocol = self.model.name, self.plan.protocol
         for turn in turns:
             if turn.model != name or turn.protocol != protocol:
                 raise InputError(
                     f"{self.log.path}: holds a turn of model '{turn.model}' and protocol '{turn.protocol}', so it is "
                     "the log of another run; restore this run's log."
                 )
-            if turn.item_id.partition("@")[0] not in known:
-                raise InputError(
-                    f"{self.log.path}: holds a turn of item '{turn.item_id}', which is not in the "
-                    "benchmark; restore this run's log or its benchmark."
-                )
+        foreign_lines.check(self.log.path.parent.parent, turns, self.plan.benchmark.item)
 
     def _is_open(self, talk: PlannedConversation) -> bool:
         states = self.progress.states

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +18,11 @@ from chexqa.contract import benchmark, read_run
 from chexqa.contract.items import Item
 from chexqa.contract.read_run import TURNS, Line, Run, Turn
 from chexqa.files.atomic import sync_folder
-from chexqa.files.errors import UnfinishedError, unreadable
+from chexqa.files.errors import InputError, UnfinishedError, unreadable
 from chexqa.files.jsonio import Record, is_file
 from chexqa.files.locks import locked
 from chexqa.files.opening import open_binary
+from chexqa.files.say import argument
 from chexqa.files.terminal import messages
 
 SUFFIX = ".set-aside"
@@ -83,6 +84,13 @@ def misfit(turn: Turn, items: Items) -> str:
     return ""
 
 
+def check(folder: Path, turns: Iterable[Turn], items: Items) -> None:
+    """Raise ``InputError`` if one of a run's turns does not fit the benchmark; it names the file and the line."""
+    for turn in turns:
+        if wrong := misfit(turn, items):
+            raise InputError(next(misfits(folder, items), f"{folder}, item '{turn.item_id}': {wrong}."))
+
+
 def misfits(folder: Path, items: Items) -> Iterator[str]:
     """Yield a sentence with file, line, field, value and remedy for each turn that does not fit the benchmark."""
     for path in sorted((folder / TURNS).glob("*.jsonl")):
@@ -92,7 +100,7 @@ def misfits(folder: Path, items: Items) -> Iterator[str]:
                 if turn is not None:
                     yield (
                         f"{path}, line {line.number}: {misfit(turn, items)}; correct it there, or move the line out "
-                        f"with 'chexqa run repair {folder}', after which the run's 'chexqa eval' asks its question "
+                        f"with 'chexqa run repair {argument(folder)}', after which the run's 'chexqa eval' asks its question "
                         "again."
                     )
 

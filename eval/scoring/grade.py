@@ -24,7 +24,7 @@ from chexqa.eval.design.plan import Plan
 from chexqa.eval.models import registry
 from chexqa.eval.places.run_scores import PlaceScores, place_scores
 from chexqa.eval.prompts import conditions, option_order
-from chexqa.eval.runs.foreign_lines import misfit, misfits
+from chexqa.eval.runs import foreign_lines
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.csv_and_parquet import frame_of
 from chexqa.eval.scoring.frequent import frequent_accuracy
@@ -328,8 +328,7 @@ def _place(
 
     Raise ``InputError`` if the turn's item, options or round do not exist, or if another turn answered its question.
     """
-    if wrong := misfit(turn, items):
-        raise InputError(next(misfits(run.folder, items), f"{run.folder}, item '{turn.item_id}': {wrong}."))
+    foreign_lines.check(run.folder, [turn], items)
     number = (turn.repeat, turn.rotation)
     if number not in due or turn.item_id not in due[number]:
         raise InputError(

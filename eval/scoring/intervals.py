@@ -227,8 +227,13 @@ class Estimates:
         return np.where(none, np.nan, self.value - self.below), np.where(none, np.nan, self.value + self.above)
 
     def standard_errors(self) -> Floats:
-        """Return the standard errors ``(M,)`` of differences: the interval's larger half, divided by the t quantile."""
-        return np.asarray(np.maximum(self.below, self.above) / _quantile(self.makeup.freedom(self.members)))
+        """Return the standard errors ``(M,)`` of differences: the interval's larger half, divided by the t quantile.
+
+        The error of a difference without an interval is NaN.
+        """
+        low, high = self.interval()
+        half = np.maximum(self.value - low, high - self.value)
+        return np.asarray(half / _quantile(self.makeup.freedom(self.members)))
 
     def p_alike(self, margin: float) -> Floats:
         """Test whether each score is closer to zero than ``margin`` (above 0); return p ``(M,)``, NaN without interval.

@@ -9,6 +9,7 @@ import polars as pl
 from chexqa.contract.items import Answer, Item, is_right
 from chexqa.contract.read_run import Turn
 from chexqa.eval.places.run_scores import PlaceScores, is_right_place
+from chexqa.eval.runs import budget
 
 # States of an answered turn.
 ANSWERED = ("correct", "wrong")
@@ -45,7 +46,7 @@ def outcome_of(item: Item, answer: Answer, turn: Turn | None, places: PlaceScore
     tokens = (turn.usage or {}).get("output_tokens")
     return (
         state, right, credit, parsed or None, turn.order or None, miss, coverage,
-        turn.cost_usd, turn.latency_s, tokens, turn.raw, turn.reasoning, turn.confidence,
+        budget.cost(turn), turn.latency_s, tokens, turn.raw, turn.reasoning, turn.confidence,
         turn.answer_logprob,
     )  # fmt: skip
 

@@ -19,6 +19,7 @@ from chexqa.contract.items import CONTESTED, PERCEPTION
 from chexqa.contract.read_run import Run
 from chexqa.eval.design.weights import MEAN
 from chexqa.eval.models.registry import BASELINE, READERS
+from chexqa.eval.runs import budget
 from chexqa.eval.runs.model_progress import Answerers
 from chexqa.eval.scoring.grade import STATES, UNFINISHED, Graded, protocol_name
 from chexqa.eval.scoring.sample import WHO, ScoredSample, mask_incomplete
@@ -330,7 +331,7 @@ def _altered_costs(runs: Iterable[Run]) -> dict[tuple[str, str], tuple[int, floa
         protocol = protocol_name(run)
         for turn in run.altered:
             if turn.state not in UNFINISHED:
-                found.setdefault((turn.model, protocol), []).append(turn.cost_usd)
+                found.setdefault((turn.model, protocol), []).append(budget.cost(turn))
     return {
         who: (len(costs), None if None in costs else sum(cost for cost in costs if cost is not None))
         for who, costs in found.items()

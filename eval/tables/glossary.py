@@ -237,7 +237,8 @@ COLUMNS: dict[str, str] = {
     "basis": "origin of the standard error: observed pairs of models; without such a pair, what chexqa power assumes",
     "standard_error": "standard error of a difference between two models: half the width of its interval over the t "
     "quantile, median over pairs",
-    "detectable": "smallest difference that one test at 5 % detects with 80 % power: 2.80 standard errors",
+    "detectable": "smallest difference that one test at 5 % detects with 80 % power: 2.80 standard errors; empty if the "
+    "observed pairs have fewer than 10 patients",
     "detectable_in_family": "smallest difference that the first test of the family detects with 80 % power: the normal "
     "quantile of 0.05 / tests (two-sided) plus 0.84, times the standard error",
     "dimension": "the property by which patients or cases are grouped",
@@ -354,7 +355,7 @@ GRADES: dict[str, str] = {
     "order": "numbers of the options in the order shown; empty for the benchmark's own order",
     "miss": "kind of a miss on the grid: partial_hit, position_error, anatomy_error or position_unknown",
     "coverage": "on the grid: covered share of the chosen cell divided by the covered share of the best cell",
-    "cost_usd": "cost of the turn in dollars, as in the run's log; empty if unknown",
+    "cost_usd": "cost of the turn in dollars, with its failed attempts; 0 for a refused request; empty if unknown",
     "latency_s": "seconds to the reply",
     "output_tokens": "tokens of the reply; empty if unknown",
     "reply": "text of the reply",

@@ -387,7 +387,7 @@ def _sizes(study: ScoredSample, matrix: ScoreMatrix, family: int) -> pl.DataFram
         in_family = detectable(errors, ALPHA / family) if matrix.main and family and score != GRID_SCORE else None
         rows.append((matrix.protocol, score, int(matrix.patients[number]), basis, float(np.median(errors)),
                      detectable(errors), in_family))  # fmt: skip
-    return pl.DataFrame(rows, schema=_SIZES, orient="row")
+    return pl.DataFrame(rows, schema=_SIZES, orient="row").with_columns(pl.col(pl.Float64).fill_nan(None))
 
 
 def _assumed_errors(study: ScoredSample, matrix: ScoreMatrix) -> dict[str, float]:

@@ -245,6 +245,22 @@ def test_lines_that_are_no_results_are_passed_over_and_said(
     assert 0 < waiting.requests <= len(lines)
 
 
+def test_a_reply_without_choices_counts_once_although_its_line_comes_twice(bench: Benchmark, tmp_path: Path) -> None:
+    one = order(bench, tmp_path / "run", limit=1)
+    _, (waiting,) = rounds.step(one, tmp_path / "files")
+    (request, *_) = requests_of(waiting.parts[0])
+    empty = {"choices": [], "usage": {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}}
+    line = {"custom_id": request["custom_id"], "response": {"status_code": 200, "body": empty}}
+    put(tmp_path / "files", "r", [line, line])
+    _, (waiting,) = rounds.step(one, tmp_path / "files")
+    again = requests_of(waiting.written[0])[0]["custom_id"]
+    full = {"choices": [{"message": {"role": "assistant", "content": "Answer: 1"}, "finish_reason": "stop"}]}
+    put(tmp_path / "files", "s", [{"custom_id": again, "response": {"status_code": 200, "body": full}}])
+    rounds.step(one, tmp_path / "files")
+    (turn,) = read_run.load(tmp_path / "run").turns
+    assert turn.failed_usage == {"input_tokens": 100, "output_tokens": 10, "uncounted_attempts": 0}
+
+
 def test_a_reply_that_is_no_completion_is_as_good_as_none(bench: Benchmark, tmp_path: Path) -> None:
     one = order(bench, tmp_path / "run", limit=1)
     _, (waiting,) = rounds.step(one, tmp_path / "files")

@@ -277,7 +277,7 @@ def test_a_cut_last_line_is_mended_and_its_turn_alone_asked_again(bench: Benchma
     ("line", "sentence"),
     [
         (json.dumps(TURN.to_record()), "the log of another run"),
-        (json.dumps(replace(TURN, model="baseline/first").to_record()), "which is not in the benchmark"),
+        (json.dumps(replace(TURN, model="baseline/first").to_record()), "line 2: field 'item_id'.*chexqa run repair"),
     ],
 )
 def test_a_log_with_another_run_s_turn_is_refused(bench: Benchmark, tmp_path: Path, line: str, sentence: str) -> None:

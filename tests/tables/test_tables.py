@@ -167,6 +167,23 @@ def test_the_detectable_difference_of_one_model_is_from_an_assumption(sixteen: B
     assert row["standard_error"] == pytest.approx(np.sqrt(16 * (1 / 8) ** 2 * 0.3))
 
 
+def test_too_few_patients_for_an_interval_tell_no_detectable_difference(handmade: Builder) -> None:
+    for number in range(9):
+        handmade.case(f"n{number}", "edema", "lesion_free", detection=(1 + number % 2,))
+    bench = benchmark.load(handmade.write())
+    found = model_pairs.compare_models(study(bench, [of_models(bench, a=[], b=[0])]))
+    row = rows(found.detectable, "score")["coarse"]
+    assert (row["patients"], row["standard_error"], row["detectable"], row["detectable_in_family"]) == (9, *3 * [None])
+
+
+def test_a_refused_request_costs_nothing_and_an_unknown_cost_stays_unknown(sixteen: Benchmark) -> None:
+    priced = [replace(turn, cost_usd=0.5, raw="Answer: 1") for turn in of_models(sixteen, a=[], b=[]).turns]
+    priced[0] = replace(priced[0], state="refused", parsed=None, raw=None, cost_usd=None)
+    priced[-1] = replace(priced[-1], raw=None, cost_usd=None)  # an imported answer without its text
+    costs = rows(asked_items.costs(study(sixteen, [run(priced, ("a", "b"))])), "model")
+    assert [costs[name]["cost_usd"] for name in "ab"] == [0.5 * 15, None]
+
+
 def test_equal_models_do_not_make_every_difference_detectable(sixteen: Benchmark) -> None:
     """The standard error is that of the interval, for which two more of the 16 patients differ."""
     found = model_pairs.compare_models(study(sixteen, [of_models(sixteen, a=[], b=[])]))
