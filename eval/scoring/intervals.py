@@ -301,7 +301,7 @@ def mean(part: Sums, whole: Sums) -> Estimates:
     """Return the means ``part / whole`` with t intervals, for values that can lie outside 0 to 1."""
     value = _ratio(part.total, whole.total)
     members = whole.by_cluster.astype(bool).astype(np.float64)
-    return _without_bounds(value, _linearized(part, whole, value), members, sparse.csr_matrix(members.shape))
+    return _differences(value, _linearized(part, whole, value), members, sparse.csr_matrix(members.shape))
 
 
 def jackknifed(value: Floats, apart: sparse.csr_matrix, sides: tuple[Estimates, Estimates]) -> Estimates:
@@ -309,20 +309,26 @@ def jackknifed(value: Floats, apart: sparse.csr_matrix, sides: tuple[Estimates, 
 
     - ``apart (M, P)``: by how much each difference decreases if one cluster is left out, for each of the P clusters.
     - ``sides``: the two shares.
+
+    A difference has no interval if one of its shares has fewer than :data:`LEAST_CLUSTERS` clusters.
     """
     members = sparse.csr_matrix(sides[0].members.maximum(sides[1].members))
     answers = sparse.csr_matrix(sides[0].answers.maximum(sides[1].answers))
     shrink = np.sqrt(1 - 1 / np.maximum(np.diff(members.indptr), 1))
-    return _without_bounds(value, _scaled(shrink, apart), members, answers)
+    made = _differences(value, _scaled(shrink, apart), members, answers, largest=1)
+    few = np.minimum(sides[0].clusters, sides[1].clusters) < LEAST_CLUSTERS
+    return replace(made, below=np.where(few, np.nan, made.below), above=np.where(few, np.nan, made.above))
 
 
-def _without_bounds(
-    value: Floats, influence: sparse.csr_matrix, members: sparse.csr_matrix, answers: sparse.csr_matrix
+def _differences(
+    value: Floats, influence: sparse.csr_matrix, members: sparse.csr_matrix, answers: sparse.csr_matrix,
+    largest: float = np.nan,
 ) -> Estimates:  # fmt: skip
-    """Return scores without a known largest and smallest value, with the intervals of differences."""
+    """Return scores with the intervals of differences; the scores lie between ``-largest`` and ``largest``."""
     clusters, none = np.diff(members.indptr), np.full(len(value), np.nan)
+    best = np.full(len(value), largest)
     alike = 1 / np.maximum(clusters, 1)
-    made = Makeup(none, none, _row_sums(influence, 2), none, none, alike, alike**2 / np.maximum(clusters - 1, 1))
+    made = Makeup(best, 2 * best, _row_sums(influence, 2), none, none, alike, alike**2 / np.maximum(clusters - 1, 1))
     below, above = made.of_differences(value, influence, members, answers)
     return Estimates(value, below, above, influence, members, answers, clusters.astype(np.int64), made)
 

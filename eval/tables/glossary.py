@@ -244,7 +244,8 @@ COLUMNS: dict[str, str] = {
     "dimension": "the property by which patients or cases are grouped",
     "group": "the group; thirds are made among the cases of each finding",
     "gap": "accuracy of the group minus accuracy of the dimension's other groups, within the same finding and kind, "
-    "weighted by n1 n2 / (n1 + n2) with the numbers of items of both sides; not corrected for chance",
+    "weighted by n1 n2 / (n1 + n2) with the numbers of items of both sides; not corrected for chance; no interval "
+    "with fewer than 10 patients on a side",
     "without": "what was not sent: no picture was sent (blind), or the radiograph was left out (overlay only)",
     "with_image": "score with the radiograph",
     "without_image": "score without the radiograph",

@@ -338,7 +338,7 @@ def test_a_turn_counts_as_written_once_a_flush_begun_after_its_line_is_over(
 
     monkeypatch.setattr(os, "fsync", slow)
     asyncio.run(write())
-    assert 2 <= len(flushed) - 1 < 12, "turns that wait together share a flush"
+    assert 0 < len(flushed) - 1 < 12, "turns that wait together share a flush"
 
 
 def test_a_flush_that_fails_is_told_to_all_who_wait_and_to_nobody_after(

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
+from unittest.mock import ANY
 
 import numpy as np
 import polars as pl
@@ -239,6 +240,22 @@ def test_gaps_of_two_groups_are_each_other_s_mirror_where_one_of_them_is_all_rig
     assert (women["gap_low"], women["gap_high"]) == pytest.approx((-men["gap_high"], -men["gap_low"]))
     low, _ = stats.wilson(np.array(1.0), np.array(40.0))
     assert men["gap"] - men["gap_low"] > 1 - low
+
+
+@pytest.mark.parametrize(("shared", "ends"), [(9, (None, None)), (10, (ANY, 1))])
+def test_a_gap_has_an_interval_within_100_points_if_each_side_has_ten_patients_of_a_finding(
+    handmade: Builder, shared: int, ends: tuple[object, object]
+) -> None:
+    for number, sex in itertools.product(range(40), "FM"):
+        finding = "edema" if sex == "F" or number < shared else "effusion"
+        handmade.case(f"{sex}{number}", finding, "lesion_free", detection=(2,))
+        handmade.cases[-1] = replace(handmade.cases[-1], sex=sex)
+    bench = benchmark.load(handmade.write())
+    assert bench.cases is not None
+    wrong = {item.item_id: () for item in bench.items if bench.cases[item.case_id].source_case_id.startswith("M")}
+    women = rows(subgroups.subgroups(study(bench, [run(said(bench, wrong))])), "dimension", "group")["sex", "F"]  # type: ignore[arg-type]
+    assert (women["gap"], women["gap_low"], women["gap_high"]) == (1, *ends)
+    assert women["gap_low"] is None or 0.5 < women["gap_low"] < 1
 
 
 def test_the_interval_of_a_gap_has_the_variance_of_the_jackknife(handmade: Builder) -> None:
