@@ -100,8 +100,8 @@ def misfits(folder: Path, items: Items) -> Iterator[str]:
                 if turn is not None:
                     yield (
                         f"{path}, line {line.number}: {misfit(turn, items)}; correct it there, or move the line out "
-                        f"with 'chexqa run repair {argument(folder)}', after which the run's 'chexqa eval' asks its question "
-                        "again."
+                        f"with 'chexqa run repair {argument(folder)}', after which the run's 'chexqa eval' asks its "
+                        "question again."
                     )
 
 
