@@ -79,7 +79,7 @@ class Makeup:
     - ``scale``: the largest possible score minus the smallest possible score.
     - ``variance``: the variance of the score, with clusters as units.
     - ``least``: the lower limit of ``variance`` in Wilson's interval; NaN for a score that has no such interval.
-    - ``rarer``: the number of right or of wrong answers, whichever is smaller.
+    - ``rarer``: the number of right or of wrong answers, whichever is smaller, summed over the score's shares.
     - ``alike``: the variance of the score if all answers of a cluster are alike, divided by p (1 - p). Here, p is the
       share of right answers.
     - ``alike_squares``: the divisor of ``alike ** 2`` that gives the degrees of freedom (:meth:`freedom`).
@@ -89,7 +89,6 @@ class Makeup:
     scale: Floats
     variance: Floats
     least: Floats
-    # The smaller number, summed over the score's shares.
     rarer: Floats
     # The largest possible variance: each cluster's answers are all right or all wrong. Shares count as independent.
     alike: Floats
@@ -227,12 +226,8 @@ class Estimates:
         return np.where(none, np.nan, self.value - self.below), np.where(none, np.nan, self.value + self.above)
 
     def standard_errors(self) -> Floats:
-        """Return the standard errors ``(M,)`` of differences: the interval's larger half, divided by the t quantile.
-
-        The error of a difference without an interval is NaN.
-        """
-        low, high = self.interval()
-        half = np.maximum(self.value - low, high - self.value)
+        """Return the standard errors ``(M,)`` of differences: the interval's larger half, divided by the t quantile."""
+        half = np.abs(np.subtract(self.interval(), self.value)).max(axis=0)
         return np.asarray(half / _quantile(self.makeup.freedom(self.members)))
 
     def p_alike(self, margin: float) -> Floats:
@@ -301,7 +296,7 @@ def mean(part: Sums, whole: Sums) -> Estimates:
     """Return the means ``part / whole`` with t intervals, for values that can lie outside 0 to 1."""
     value = _ratio(part.total, whole.total)
     members = whole.by_cluster.astype(bool).astype(np.float64)
-    return _differences(value, _linearized(part, whole, value), members, sparse.csr_matrix(members.shape))
+    return _differences(value, _linearized(part, whole, value), members, sparse.csr_matrix(members.shape), np.nan)
 
 
 def jackknifed(value: Floats, apart: sparse.csr_matrix, sides: tuple[Estimates, Estimates]) -> Estimates:
@@ -309,24 +304,18 @@ def jackknifed(value: Floats, apart: sparse.csr_matrix, sides: tuple[Estimates, 
 
     - ``apart (M, P)``: by how much each difference decreases if one cluster is left out, for each of the P clusters.
     - ``sides``: the two shares.
-
-    A difference has no interval if one of its shares has fewer than :data:`LEAST_CLUSTERS` clusters.
     """
     members = sparse.csr_matrix(sides[0].members.maximum(sides[1].members))
     answers = sparse.csr_matrix(sides[0].answers.maximum(sides[1].answers))
     shrink = np.sqrt(1 - 1 / np.maximum(np.diff(members.indptr), 1))
-    made = _differences(value, _scaled(shrink, apart), members, answers, largest=1)
-    few = np.minimum(sides[0].clusters, sides[1].clusters) < LEAST_CLUSTERS
-    return replace(made, below=np.where(few, np.nan, made.below), above=np.where(few, np.nan, made.above))
+    return _differences(value, _scaled(shrink, apart), members, answers, 1)
 
 
 def _differences(
-    value: Floats, influence: sparse.csr_matrix, members: sparse.csr_matrix, answers: sparse.csr_matrix,
-    largest: float = np.nan,
+    value: Floats, influence: sparse.csr_matrix, members: sparse.csr_matrix, answers: sparse.csr_matrix, most: float
 ) -> Estimates:  # fmt: skip
-    """Return scores with the intervals of differences; the scores lie between ``-largest`` and ``largest``."""
-    clusters, none = np.diff(members.indptr), np.full(len(value), np.nan)
-    best = np.full(len(value), largest)
+    """Return scores with the intervals of differences; the scores lie between ``-most`` and ``most``."""
+    clusters, none, best = np.diff(members.indptr), np.full(len(value), np.nan), np.full(len(value), most)
     alike = 1 / np.maximum(clusters, 1)
     made = Makeup(best, 2 * best, _row_sums(influence, 2), none, none, alike, alike**2 / np.maximum(clusters - 1, 1))
     below, above = made.of_differences(value, influence, members, answers)

@@ -236,9 +236,8 @@ COLUMNS: dict[str, str] = {
     "general": "number of general models",
     "basis": "origin of the standard error: observed pairs of models; without such a pair, what chexqa power assumes",
     "standard_error": "standard error of a difference between two models: half the width of its interval over the t "
-    "quantile, median over pairs",
-    "detectable": "smallest difference that one test at 5 % detects with 80 % power: 2.80 standard errors; empty if "
-    "the observed pairs have fewer than 10 patients",
+    "quantile, median over pairs; empty if the pairs have fewer than 10 patients",
+    "detectable": "smallest difference that one test at 5 % detects with 80 % power: 2.80 standard errors",
     "detectable_in_family": "smallest difference that the first test of the family detects with 80 % power: the normal "
     "quantile of 0.05 / tests (two-sided) plus 0.84, times the standard error",
     "dimension": "the property by which patients or cases are grouped",

@@ -6,6 +6,7 @@ into thirds by the depth in pixels of the shallowest edit.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,17 @@ import polars as pl
 from scipy import sparse
 
 from chexqa.contract.kinds import LEVELS
-from chexqa.eval.scoring.intervals import Estimates, Floats, Groups, Ints, Sums, corrected, jackknifed, proportion
+from chexqa.eval.scoring.intervals import (
+    LEAST_CLUSTERS,
+    Estimates,
+    Floats,
+    Groups,
+    Ints,
+    Sums,
+    corrected,
+    jackknifed,
+    proportion,
+)
 from chexqa.eval.scoring.sample import (
     CHANCE,
     RIGHT,
@@ -177,7 +188,7 @@ def gaps(keys: pl.DataFrame, right: Sums, whole: Sums, groups: pl.DataFrame) -> 
 
     Strata are weighted by n1 n2 / (n1 + n2), as by Mantel and Haenszel; n1 and n2 are the numbers of items of the group
     and of the other groups. A stratum is left out if one of these numbers is 0. The variance is the jackknife's over
-    clusters.
+    clusters. A gap has no interval if one of its sides has fewer than :data:`LEAST_CLUSTERS` clusters.
     """
     to_groups = pooled(keys, groups.columns)[1]
     to_strata = pooled(keys, [*WHO, "score", "finding", "kind"])[1]
@@ -204,9 +215,11 @@ def gaps(keys: pl.DataFrame, right: Sums, whole: Sums, groups: pl.DataFrame) -> 
     to_inside = sparse.csr_matrix(to_groups @ sparse.diags((weights > 0).astype(np.float64)))
     to_others = sparse.csr_matrix(to_inside @ to_strata.T @ to_strata - to_inside)
     sides = [proportion(_pool(right, to), _pool(whole, to)) for to in (to_inside, to_others)]
-    return jackknifed(
+    found = jackknifed(
         value, sparse.csr_matrix((apart, (moved.row, moved.col)), shape=moved.shape), (sides[0], sides[1])
     )
+    few = np.minimum(sides[0].clusters, sides[1].clusters) < LEAST_CLUSTERS
+    return replace(found, below=np.where(few, np.nan, found.below), above=np.where(few, np.nan, found.above))
 
 
 def _entries(table: sparse.csr_matrix, rows: Ints, columns: Ints) -> Floats:
