@@ -232,8 +232,8 @@ def _apart(found: list[Resolution]) -> str:
     shown = [row for row in found if row.score in ON] or found[:1]
     if not shown:
         return "With these cases, no difference between two models can be shown."
-    sizes = ", ".join(f"{row.points} points ({row.score})" for row in shown if row.shows)
-    without = ", ".join(row.score for row in shown if not row.shows)
+    sizes = ", ".join(f"{row.points} points ({row.score})" for row in shown if row.can_detect)
+    without = ", ".join(row.score for row in shown if not row.can_detect)
     these = f"With these {plural(max(row.patients for row in shown), 'patient')}"
     said = (
         [f"{these}, four of five studies find a difference between two models if it is at least {sizes}."]

@@ -22,17 +22,17 @@ _STEPS = 60
 Floats = npt.NDArray[np.floating]
 
 
-def log_capital(values: Floats, bound: float, mean: float = 0.0, size: int | None = None) -> Floats:
+def log_capital(values: Floats, bound: float, mean: float = 0.0, population: int | None = None) -> Floats:
     """Return the evidence against a supposed mean after each value: the logarithm of a bettor's capital ``(…, T)``.
 
     The bettor starts with a capital of 1 and bets that the true mean is not ``mean``.
 
     - ``values (…, T)``: one value for each patient, from ``-bound`` to ``bound``.
-    - ``mean``: the supposed mean.
-    - ``size``: the number of patients in the whole study, if ``mean`` is the mean of exactly these patients; None if it
-      is the mean of an unlimited population.
+    - ``mean``: the supposed mean of the population.
+    - ``population``: the number of patients in the population; None if it is unlimited.
     """
-    left = _mean_of_the_rest(values, mean, size)  # beyond the bound, the values rule out ``mean``: capital is infinite
+    # If the mean of the rest lies beyond the bound, the values rule out ``mean``: the capital is infinite.
+    left = _mean_of_the_rest(values, mean, population)
     possible = np.abs(left) <= bound * (1 + 1e-12)
     up, down = np.maximum(bound + left, 1e-12 * bound), np.maximum(bound - left, 1e-12 * bound)
     total = np.full(values.shape, -np.inf)
@@ -43,43 +43,43 @@ def log_capital(values: Floats, bound: float, mean: float = 0.0, size: int | Non
     return np.where(np.logical_or.accumulate(~possible, axis=-1), np.inf, capital)
 
 
-def _mean_of_the_rest(values: Floats, mean: float, size: int | None) -> Floats:
+def _mean_of_the_rest(values: Floats, mean: float, population: int | None) -> Floats:
     """Return the mean of the patients who are left before each value, if ``mean`` is right for all patients."""
-    if size is None:
+    if population is None:
         return np.full(values.shape, mean)
     before = np.cumsum(values, axis=-1) - values
-    return (size * mean - before) / (size - np.arange(values.shape[-1]))
+    return (population * mean - before) / (population - np.arange(values.shape[-1]))
 
 
-def decided_at(values: Floats, bound: float, alpha: float, size: int | None = None) -> npt.NDArray[np.int64]:
+def decided_at(values: Floats, bound: float, alpha: float, population: int | None = None) -> npt.NDArray[np.int64]:
     """Return the number of values after which a mean of zero is refuted, for each row of ``values (…, T)``.
 
     The number is 0 for a row that never refutes it. The other arguments are as in :func:`interval`.
     """
-    refuted = log_capital(values, bound, 0.0, size) >= -math.log(alpha)
+    refuted = log_capital(values, bound, 0.0, population) >= -math.log(alpha)
     first: npt.NDArray[np.int64] = np.where(refuted.any(axis=-1), refuted.argmax(axis=-1) + 1, 0)
     return first
 
 
-def interval(values: Floats, bound: float, alpha: float, size: int | None = None) -> tuple[float, float]:
+def interval(values: Floats, bound: float, alpha: float, population: int | None = None) -> tuple[float, float]:
     """Return the ends ``(low, high)`` of the interval for the mean of ``values (T,)``.
 
     The interval misses the true mean with a probability of at most ``alpha``, however often it is computed. ``bound``
-    and ``size`` are as in :func:`log_capital`.
+    and ``population`` are as in :func:`log_capital`.
     """
     if not len(values):
         return -bound, bound
-    if size is not None and len(values) == size:  # every patient is known
+    if population is not None and len(values) == population:  # every patient is known
         return (float(values.mean()),) * 2
-    seen, rest = (float(values.sum()), size - len(values)) if size is not None else (0.0, 1)
-    whole = size or 1
-    inside = _least(values, bound, size, (seen - rest * bound) / whole, (seen + rest * bound) / whole)
+    seen, rest = (float(values.sum()), population - len(values)) if population is not None else (0.0, 1)
+    whole = population or 1
+    inside = _least(values, bound, population, (seen - rest * bound) / whole, (seen + rest * bound) / whole)
     ends = []
     for outer in ((seen - rest * bound) / whole, (seen + rest * bound) / whole):
         kept, refuted = inside, outer
         for _ in range(_STEPS):
             middle = (kept + refuted) / 2
-            if log_capital(values, bound, middle, size)[-1] < -math.log(alpha):
+            if log_capital(values, bound, middle, population)[-1] < -math.log(alpha):
                 kept = middle
             else:
                 refuted = middle
@@ -87,12 +87,12 @@ def interval(values: Floats, bound: float, alpha: float, size: int | None = None
     return ends[0], ends[1]
 
 
-def _least(values: Floats, bound: float, size: int | None, low: float, high: float) -> float:
+def _least(values: Floats, bound: float, population: int | None, low: float, high: float) -> float:
     """Return the mean with the least capital, by golden-section search (the capital is convex in the mean)."""
     ratio = (math.sqrt(5) - 1) / 2
     for _ in range(_STEPS):
         first, second = high - ratio * (high - low), low + ratio * (high - low)
-        if log_capital(values, bound, first, size)[-1] <= log_capital(values, bound, second, size)[-1]:
+        if log_capital(values, bound, first, population)[-1] <= log_capital(values, bound, second, population)[-1]:
             high = second
         else:
             low = first

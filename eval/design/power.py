@@ -52,22 +52,20 @@ class Assumptions:
 
 
 class Resolution(NamedTuple):
-    """Differences on one score that a study can detect, as fractions on the scale of the score.
+    """Differences between two models that a study can detect on one score, as fractions.
+
+    D is the difference that the user asks about.
 
     - ``items``, ``patients``: the numbers of items and patients that count in the score.
-    - ``standard_error``: the standard error of the difference of two models.
+    - ``standard_error``: the standard error of the models' difference.
     - ``detectable``: the smallest difference that is detected with the wanted power.
-    - ``largest``: the largest difference that two models can have, at most 1.
-    - ``power``: the probability of detecting the named difference, which the user gives.
-    - ``needed``: the number of patients needed to detect the named difference with the wanted power.
-    - ``alike``: the number of patients needed to show that two equal models differ by less than the named difference.
-    - ``sequential``: the median number of patients that a simulated run asks until it tells two models apart; None if
-      half of the runs or fewer tell them apart.
-    - ``within``: the share of simulated runs that tell two models apart.
+    - ``largest``: the largest difference that two models can have.
+    - ``power``: the probability that a difference D is detected.
+    - ``needed``: the number of all patients of a study that detects D with the wanted power.
+    - ``alike``: the number of all patients of a study that shows that two equal models differ by less than D.
+    - ``sequential``, ``within``: the two numbers of :class:`StoppedRuns`; None for the score of a single kind.
 
-    ``needed`` and ``alike`` count all patients of the study, also those without items in the score. For the score
-    of a single kind of question, ``sequential`` and ``within`` are None. If no model can answer any item right,
-    ``power`` is 0, and ``detectable``, ``needed``, ``alike``, ``sequential`` and ``within`` are None.
+    If no model can answer any item right, ``power`` is 0, and every field that may be None is None.
     """
 
     score: str
@@ -83,26 +81,24 @@ class Resolution(NamedTuple):
     within: float | None = None
 
     @property
-    def shows(self) -> bool:
-        """Return True if a difference can be detected: ``detectable`` is known and at most ``largest``."""
+    def can_detect(self) -> bool:
+        """Return True if two models can differ by ``detectable``; False if ``detectable`` is None."""
         return self.detectable is not None and self.detectable <= self.largest
 
     @property
     def points(self) -> str:
         """Return the smallest difference that is detected, in points, or "none"."""
-        return f"{100 * self.detectable:.1f}" if self.detectable is not None and self.shows else "none"
+        return f"{100 * self.detectable:.1f}" if self.detectable is not None and self.can_detect else "none"
 
 
 def resolutions(
     asked: Sequence[Asked], difference: float, assumed: Assumptions, patients: int | None = None
 ) -> list[Resolution]:
-    """Return which differences between models a study can detect on each of its scores.
-
-    The scores come in this order: each level, the mean of the levels, the grid, each kind of question.
+    """Return which differences between models a study can detect, on each of its scores.
 
     - ``asked``: the items of the study.
-    - ``difference``: the difference of interest, as a fraction.
-    - ``patients``: the number of patients in the study; None for the number in ``asked``.
+    - ``difference``: the difference D that the user asks about, as a fraction.
+    - ``patients``: the number of patients in the study (default: the number in ``asked``).
 
     Raise ``InputError`` if ``difference`` is larger than possible with ``assumed.discordance``.
     """
@@ -142,7 +138,8 @@ def _resolution(
     quantile = float(stats.norm.isf(assumed.alpha / assumed.tests / 2))
     # For two equal models, the 90 % interval lies within plus or minus ``difference`` with a probability of 80 %.
     alike = float(stats.norm.ppf(0.95) + stats.norm.ppf(0.9))
-    ends = until_decided(list(people.values()), difference, assumed, count) if name in ON else (None, None)
+    size = min(count, MOST_RUN)
+    stopped = simulate_stopping(list(people.values()), difference, assumed, size) if name in ON else (None, None)
     return Resolution(
         name,
         _items(people, scale),
@@ -153,7 +150,7 @@ def _resolution(
         float(stats.norm.sf(quantile - difference / error) + stats.norm.cdf(-quantile - difference / error)),
         int(np.ceil(whole * (assumed.factor * own / difference) ** 2)),
         int(np.ceil(whole * (alike * own / difference) ** 2)),
-        *ends,
+        *stopped,
     )
 
 
@@ -183,26 +180,31 @@ def standard_error(people: Iterable[Weights], assumed: Assumptions) -> float:
     return float(np.sqrt(assumed.discordance * mixed))
 
 
-def until_decided(
-    people: Sequence[Weights], difference: float, assumed: Assumptions, count: int
-) -> tuple[int | None, float]:
-    """Simulate runs that stop once they tell two models apart.
+class StoppedRuns(NamedTuple):
+    """Simulated runs that stop as soon as two models are told apart.
 
-    Return the median number of patients asked until a run stops, and the share of runs that stop. The median is None if
-    half of the runs or fewer stop.
+    - ``median_patients``: the median number of patients asked before a run stops; None if half of the runs or fewer
+      stop.
+    - ``share``: the share of the runs that stop.
+    """
+
+    median_patients: int | None
+    share: float
+
+
+def simulate_stopping(people: Sequence[Weights], difference: float, assumed: Assumptions, size: int) -> StoppedRuns:
+    """Simulate runs that stop as soon as two models are told apart.
 
     - ``people``: the weights of each patient's items.
     - ``difference``: the true difference of the two models' scores.
-    - ``count``: the number of patients after which a run ends in any case; a number above :data:`MOST_RUN` is lowered
-      to it.
+    - ``size``: the largest number of patients that a run asks.
     """
-    size = min(count, MOST_RUN)
     runs = max(50, min(RUNS, DRAWN // size))
     random = stream(0, "until decided", size, round(1e6 * difference))
     values, bound = patient_differences(random, people, difference, assumed, (runs, size))
     at = confidence_sequence.decided_at(values, bound, assumed.alpha)
     share = float((at > 0).mean())
-    return (int(np.median(np.where(at > 0, at, size + 1))) if share > 0.5 else None), share
+    return StoppedRuns(int(np.median(np.where(at > 0, at, size + 1))) if share > 0.5 else None, share)
 
 
 def patient_differences(

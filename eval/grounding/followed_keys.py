@@ -5,17 +5,16 @@ from __future__ import annotations
 import polars as pl
 
 from chexqa.eval.grounding.answer_pairs import WHO
-from chexqa.eval.grounding.published_measures import ONE, rate
-from chexqa.eval.scoring.intervals import Estimates, Groups, Sample, proportion
+from chexqa.eval.grounding.published_measures import ONE, Rates, rate
+from chexqa.eval.scoring.intervals import Groups, Sample, proportion
 
 _ITEM = (*WHO, "rotation", "item_id")
 
 
-def followed(sample: Sample, pairs: pl.DataFrame, condition: str) -> tuple[pl.DataFrame, Estimates]:
+def followed(sample: Sample, pairs: pl.DataFrame, condition: str) -> Rates:
     """Return how often each model answers altered pictures right.
 
-    Only items that the model answered right with the original picture count. The result is a table with a row for each
-    model and protocol, and the share of right answers (0 to 1) for each row of this table.
+    Only items that the model answered right with the original picture count.
 
     - ``pairs``: the rows of :func:`answer_pairs`.
     - ``condition``: ``partial`` (a part of the lesion is filled in) or ``mirror``.
@@ -24,19 +23,18 @@ def followed(sample: Sample, pairs: pl.DataFrame, condition: str) -> tuple[pl.Da
     return rate(sample, rows, pl.col("second") == pl.col("new_key"))
 
 
-def side_followed(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
+def side_followed(sample: Sample, pairs: pl.DataFrame) -> Rates:
     """Return how often a right answer about the more affected side is right again on the mirrored radiograph.
 
-    Only items of the kind ``comparison`` count. A model that picks a side at random has 50 %. The result is as in
-    :func:`followed`.
+    Only items of the kind ``comparison`` count. A model that picks a side at random has 50 %.
     """
     return followed(sample, pairs.filter(kind="comparison"), "mirror")
 
 
-def changed_on_repetition(sample: Sample, originals: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
+def changed_on_repetition(sample: Sample, originals: pl.DataFrame) -> Rates:
     """Return how often a model's answer to a repeated detection item differs from its first answer.
 
-    Only unaltered items count. The result is as in :func:`followed`; a model without repeats has no row.
+    Only unaltered items count. A model without repeats has no row.
     """
     rows = originals.filter(kind="detection")
     first = rows.sort("repeat").group_by(_ITEM, maintain_order=True).agg(
@@ -44,13 +42,14 @@ def changed_on_repetition(sample: Sample, originals: pl.DataFrame) -> tuple[pl.D
     )  # fmt: skip
     later = rows.join(first, on=_ITEM, how="inner", maintain_order="left").filter(pl.col("repeat") > pl.col("_first"))
     groups = Groups(sample, later, WHO)
-    return groups.keys, proportion(groups.sums(pl.col("first") != pl.col("before")), groups.sums(ONE))
+    return Rates(groups.keys, proportion(groups.sums(pl.col("first") != pl.col("before")), groups.sums(ONE)))
 
 
-def seen_removed(sample: Sample, originals: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return how often a phantom without the lesion gets a right "no", if its twin with the lesion gets a right "yes".
+def right_without_lesion(sample: Sample, originals: pl.DataFrame) -> Rates:
+    """Return how often a model answers "no" about a phantom that was drawn without its lesion.
 
-    The result is as in :func:`followed`. Only ``synth --twins`` makes twins.
+    A phantom counts if the model answered "yes" about its twin, the same phantom with the lesion. ``synth --twins``
+    makes twins.
     """
     rows = originals.filter(kind="detection")
     key = pl.col("answer").list.first()

@@ -54,7 +54,7 @@ def grounding_rows(
         ("accuracy", published_measures.rate(sample, detections, pl.col("correct"))),
         ("net_grounding", (net.keys, net.macro)),
         ("right_and_grounded", (net.keys, net.right_and_grounded)),
-        ("true_removal", followed_keys.seen_removed(sample, unaltered if phantoms else unaltered.clear())),
+        ("true_removal", followed_keys.right_without_lesion(sample, unaltered if phantoms else unaltered.clear())),
         ("key_following", followed_keys.followed(sample, pairs, "partial")),
         ("mirror", followed_keys.followed(sample, pairs, "mirror")),
         ("mirror_side", followed_keys.side_followed(sample, pairs)),
@@ -105,13 +105,13 @@ def _coverage(unaltered: pl.DataFrame, cases: pl.DataFrame) -> pl.DataFrame:
 
 
 def grounding_findings(study: ScoredSample) -> pl.DataFrame:
-    """Return the net grounding of each model, protocol and finding.
+    """Return a table with the net grounding of each model, protocol and finding.
 
     - ``flipped_target``: the share of answers that change when the lesion is filled in.
     - ``flipped_irrelevant``: the share of answers that change when other lung tissue is filled in.
-    - ``net_grounding``: the difference ``flipped_target - flipped_irrelevant``.
+    - ``net_grounding``: ``flipped_target - flipped_irrelevant``.
     - ``audited``: the number of cases.
-    - ``looks``: :func:`verdict` on ``net_grounding``, such as "uses the lesion".
+    - ``looks``: whether the model uses the lesion, as judged by :func:`verdict` from ``net_grounding``.
     """
     cases = triples(answer_pairs(study))
     net: NetGrounding = net_grounding(study.sample, cases)

@@ -10,6 +10,8 @@ A model that ignores the picture can pass all three, if it answers yes to most q
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import polars as pl
 
 from chexqa.eval.grounding.answer_pairs import WHO
@@ -23,16 +25,27 @@ _TAIL = 0.025  # share of bootstrap samples below the lower end of the published
 _LIKE = (*WHO, "repeat", "rotation", "kind", "finding", "view", "sex", "answer")
 
 
-def rate(sample: Sample, rows: pl.DataFrame, value: pl.Expr, binary: bool = True) -> tuple[pl.DataFrame, Estimates]:
+class Rates(NamedTuple):
+    """Rates by model and protocol.
+
+    - ``keys``: a table with the columns ``model`` and ``protocol``.
+    - ``estimates``: the rate of each row of ``keys``.
+    """
+
+    keys: pl.DataFrame
+    estimates: Estimates
+
+
+def rate(sample: Sample, rows: pl.DataFrame, value: pl.Expr, binary: bool = True) -> Rates:
     """Return the mean of a value by model and protocol, with intervals.
 
     The values are 0 or 1 with ``binary``, and from 0 to 1 without it.
     """
     groups = Groups(sample, rows, WHO)
-    return groups.keys, proportion(groups.sums(value), groups.sums(ONE), binary)
+    return Rates(groups.keys, proportion(groups.sums(value), groups.sums(ONE), binary))
 
 
-def cgr(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
+def cgr(sample: Sample, pairs: pl.DataFrame) -> Rates:
     """Return the measure named CGR: the share of correct "yes" answers that change when the lesion is filled in."""
     return rate(sample, _filled_right(pairs), pl.col("first") != pl.col("second"))
 
@@ -46,13 +59,13 @@ def _filled_right(pairs: pl.DataFrame) -> pl.DataFrame:
     return pairs.filter(pl.col("right") & (pl.col("condition") == "target"))
 
 
-def stability(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
+def stability(sample: Sample, pairs: pl.DataFrame) -> Rates:
     """Return the measure named IS: the share of correct "yes" answers that stay when other lung tissue is filled in."""
     rows = pairs.filter(pl.col("right") & (pl.col("condition") == "irrelevant"))
     return rate(sample, rows, pl.col("first") == pl.col("second"))
 
 
-def uar(sample: Sample, originals: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
+def uar(sample: Sample, originals: pl.DataFrame) -> Rates:
     """Return the measure named UAR: how often a right detection answer is the same as the answers about other patients.
 
     The other patients have the same finding, view, sex and key (:func:`with_partners`). For each right answer, the

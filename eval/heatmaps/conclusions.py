@@ -6,7 +6,7 @@ instead the lowest and the highest correlation that results if one finding or on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -117,29 +117,44 @@ def domains(table: pl.DataFrame, known: pl.DataFrame, domain: Mapping[str, str |
 
 
 def correlations(rows: pl.DataFrame, table: pl.DataFrame, scores: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
-    """Return the correlations of localization (``pointing``) with recognition, lesion size and number of areas.
+    """Return the correlations of localization (``pointing``) over findings, over models, and over cases.
 
-    - Over findings, for each model: the correlations with recognition, lesion size and number of areas.
-    - Over models: the correlation with recognition.
-    - Over cases within findings, for each model: the correlation with recognition, plain and adjusted for lesion size.
+    - ``rows``: the grades of maps, by case.
+    - ``table``: the means of the grades, by model and finding.
+    - ``scores``: recognition scores, by case.
+    - ``known``: recognition, by model and finding.
     """
-    made: list[dict[str, Any]] = []
+    made = [*_over_findings(rows, table, known), _over_models(table, known), *_over_cases(rows, scores)]
+    return pl.DataFrame(made, schema=CORRELATION_COLUMNS)
+
+
+def _over_findings(rows: pl.DataFrame, table: pl.DataFrame, known: pl.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield each model's correlations of localization with recognition, lesion size and number of areas."""
     size = rows.group_by("finding").agg(pl.col("lesion_share").median(), pl.col("components").mean())
     localized = table.filter(pl.col("finding") != recognition.MACRO).select("model", "finding", "pointing")
     both = localized.join(known.select("model", "finding", "recognition_auc"), on=["model", "finding"], how="left")
     both = both.join(size, on="finding", how="left").sort("model", "finding")
     for (model,), own in both.group_by("model", maintain_order=True):
         for first in ("recognition_auc", "lesion_share", "components"):
-            made.append(_over_points("findings", str(model), first, own))
+            yield _over_points("findings", str(model), first, own)
+
+
+def _over_models(table: pl.DataFrame, known: pl.DataFrame) -> dict[str, Any]:
+    """Return the correlation of the models' localization with their recognition."""
     macro = table.filter(pl.col("finding") == recognition.MACRO).select("model", "pointing")
     auc = known.filter(pl.col("finding") == recognition.MACRO).select("model", "recognition_auc")
-    made.append(_over_points("models", None, "recognition_auc", macro.join(auc, on="model", how="inner")))
+    return _over_points("models", None, "recognition_auc", macro.join(auc, on="model", how="inner"))
+
+
+def _over_cases(rows: pl.DataFrame, scores: pl.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield each model's correlation of localization with recognition, over cases of the same finding.
+
+    A second correlation of each model holds lesion size constant.
+    """
     # A case's recognition is the share of the cases without the finding that have a lower score; an equal score counts
     # as half.
-    placed = _placed(rows, scores)
-    for (model,), own in placed.group_by("model", maintain_order=True):
-        made += _within_findings(str(model), own)
-    return pl.DataFrame(made, schema=CORRELATION_COLUMNS)
+    for (model,), own in _placed(rows, scores).group_by("model", maintain_order=True):
+        yield from _within_findings(str(model), own)
 
 
 def _over_points(scope: str, model: str | None, first: str, points: pl.DataFrame) -> dict[str, Any]:

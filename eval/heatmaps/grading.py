@@ -278,11 +278,12 @@ def grade_points(model: str, path: Path, truth: Truth, advance: Advance = lambda
         state, values = "nothing_marked", metrics.nothing_marked(hits)
         with wrong.collected():
             places = [_pixel(point, target, mask, f"{path}, {target.case_id}") for point in pointed.get(target, ())]
-            each = [metrics.grade_places(np.array([y]), np.array([x]), mask, hits) for y, x in places]
+            pixels = [(np.array([y]), np.array([x])) for y, x in places]
+            each = [metrics.grade_places(*pixel, mask, hits) for pixel in pixels]
             if each:
-                best = max(each, key=lambda own: own["grid_hit"] or 0.0)
+                best = max(range(len(each)), key=lambda place: each[place]["grid_hit"] or 0.0)
                 values = {name: _best(value[name] for value in each) for name in metrics.OF_PLACES}
-                state, values = "graded", {**values, metrics.CELL: best[metrics.CELL]}
+                state, values = "graded", {**values, metrics.CELL: metrics.most_marked_cell(*pixels[best], mask)}
         kept = (metrics.CELL, *metrics.OF_PLACES)
         rows.append(
             _row(model, target, lesion_of(mask), state, {**_none(), **{name: values.get(name) for name in kept}})

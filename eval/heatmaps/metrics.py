@@ -135,6 +135,7 @@ def grade_map(
         given = segment(values, threshold)
         found |= _overlap("_given", int(np.count_nonzero(given)), int(np.count_nonzero(given & mask)), area)
     return {
+        CELL: most_marked_cell(rows, columns, mask),
         **grade_places(rows, columns, mask, hits),
         **found,
         "iou_tuned": None,
@@ -152,31 +153,34 @@ def _overlap(end: str, marked: int, both: int, area: int) -> Values:
 def grade_places(
     rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], mask: Mask, hits: Sequence[int]
 ) -> Values:
-    """Return the share of marked pixels that are hits, for each metric.
+    """Return four metrics of the marked pixels; each metric is the share of these pixels that it counts as hits.
 
-    ``rows`` and ``columns`` are the positions of the marked pixels: a map's maximum, or a reader's points. ``hits`` has
-    the numbers of the grid's cells that are hits. The result is keyed by metric, and also has the key :data:`CELL`: the
-    number of the cell with the most marked pixels. Each metric counts different pixels as hits:
-
-    - ``pointing``: pixels inside the mask.
-    - ``pointing_15px``: pixels inside the mask or at most 15 px away from it. The 15 px are for a picture of 1024 px on
-      its longer side, and are scaled for other sizes.
-    - ``grid_hit``: pixels in a cell that is a hit.
+    - ``pointing``: hits lie inside the mask.
+    - ``pointing_15px``: hits lie inside the mask, or at most 15/1024 of the picture's longer side away from it.
+    - ``grid_hit``: hits lie in one of the grid's cells ``hits``.
     - ``grid_hit_attainable``: as ``grid_hit``; ``None`` if ``hits`` is empty.
 
-    Sources: the pointing game of Zhang et al., "Top-down Neural Attention by Excitation Backprop", ECCV 2016; the grid
-    task of Beyond Diagnosis, arXiv 2509.18015.
+    ``rows`` and ``columns`` are the positions of the marked pixels.
     """
-    in_cells = np.bincount(grid.cells_at(rows, columns, mask.shape), minlength=len(grid.CELL_NAMES) + 1)
-    grid_hit = int(in_cells[list(hits)].sum()) / rows.size
+    # The pointing game is that of Zhang et al., "Top-down Neural Attention by Excitation Backprop", ECCV 2016; the grid
+    # task is that of Beyond Diagnosis, arXiv 2509.18015.
+    grid_hit = int(_counts_in_cells(rows, columns, mask)[list(hits)].sum()) / rows.size
     return {
-        # The cell with the most places; of several, the first.
-        CELL: float(in_cells.argmax()),
         "pointing": float(np.count_nonzero(mask[rows, columns]) / rows.size),
         "pointing_15px": float(np.count_nonzero(_is_near(rows, columns, mask)) / rows.size),
         "grid_hit": grid_hit,
         "grid_hit_attainable": grid_hit if len(hits) else None,
     }
+
+
+def most_marked_cell(rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], mask: Mask) -> float:
+    """Return the number of the grid's cell with the most marked pixels; of several such cells, the first."""
+    return float(_counts_in_cells(rows, columns, mask).argmax())
+
+
+def _counts_in_cells(rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], mask: Mask) -> Counts:
+    """Return the number of marked pixels in each cell of the grid; cells count from 1."""
+    return np.bincount(grid.cells_at(rows, columns, mask.shape), minlength=len(grid.CELL_NAMES) + 1)
 
 
 def _is_near(rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], mask: Mask) -> Mask:

@@ -133,7 +133,7 @@ def test_a_difference_that_the_discordance_does_not_allow_is_refused() -> None:
 def test_a_study_too_small_for_any_difference_says_so(mixed: Benchmark, cli: Cli) -> None:
     """Two models with 30 % discordance are at most 30 points apart on the grid, and 35 patients are needed for this."""
     found = {size: power.resolutions(single_items(size), 0.05, PLAIN)[0] for size in (20, 60)}
-    assert [(round(row.largest, 9), row.shows) for row in found.values()] == [(0.3, False), (0.3, True)]
+    assert [(round(row.largest, 9), row.can_detect) for row in found.values()] == [(0.3, False), (0.3, True)]
     out = cli("power", "12")[1]
     assert re.search(r"^coarse +10 +none +\d+ %", out, re.MULTILINE)
     assert "'none': these patients are too few to detect even the largest" in " ".join(out.split())
@@ -149,7 +149,7 @@ def test_a_grid_without_a_hit_has_no_number_of_patients_and_one_item_is_of_one_p
     bench = benchmark.load(handmade.write())
     found = {row.score: row for row in power.resolutions(asked_items(bench, bench.items), 0.05, PLAIN)}
     grid, one = found["grid"], found["revision_result"]
-    assert (grid.patients, grid.detectable, grid.largest, grid.needed, grid.alike, grid.shows) == (
+    assert (grid.patients, grid.detectable, grid.largest, grid.needed, grid.alike, grid.can_detect) == (
         12, None, 0, None, None, False,
     )  # fmt: skip
     assert (one.items, one.patients) == (1, 1)

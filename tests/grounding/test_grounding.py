@@ -32,7 +32,7 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Picture
 from chexqa.eval.gallery import entries
 from chexqa.eval.grounding import grounding_tables
-from chexqa.eval.grounding.followed_keys import seen_removed
+from chexqa.eval.grounding.followed_keys import right_without_lesion
 from chexqa.eval.grounding.net_grounding import (
     NOT_SHOWN,
     NOT_SHOWN_PATIENTS,
@@ -544,7 +544,7 @@ def test_true_removal_is_of_twins_of_right_cases() -> None:
         "finding": [row[0] for row in rows], "cluster": [row[1] for row in rows], "answer": [[row[2]] for row in rows],
         "right": [row[3] for row in rows],
     })  # fmt: skip
-    _, found = seen_removed(Sample("patients", 5), frame)
+    _, found = right_without_lesion(Sample("patients", 5), frame)
     assert found.value.tolist() == [0.5], (
         "one of two right cases with a twin; a wrong case and one without a twin of its finding are out"
     )

@@ -40,8 +40,8 @@ class AskedRow(Protocol):
         """The words that a reviewer may type for an option."""
 
     @property
-    def alone(self) -> tuple[str, ...]:
-        """The words for "no option is right", such as "none"; an answer with one of them must have no other words."""
+    def none_words(self) -> tuple[str, ...]:
+        """The words for "no option is right", such as "none"."""
 
     @property
     def is_cell(self) -> bool:
@@ -120,12 +120,14 @@ def _wrong_cell(text: str) -> str:
     return f"1-({named}*{length}>0)"
 
 
-def not_several(cell: str, words: Sequence[str], none: Sequence[str]) -> str:
+def not_several(cell: str, words: Sequence[str], none_words: Sequence[str]) -> str:
     """Return a spreadsheet formula that is true if the text of a cell is not a valid list of options.
 
+    A list that mixes ``none_words`` with other words, such as "none, 2", is not valid.
+
     - ``cell``: the sheet's cell, such as ``F4``.
-    - ``words``: the words that are valid in a list.
-    - ``none``: the words for "no option is right"; a list with one of them may have no other word.
+    - ``words``: the words that are valid in a list, with those in ``none_words``.
+    - ``none_words``: the words for "no option is right", such as "none".
     """
     text = small_letters(cell)
     entries = _entries(text)
@@ -136,8 +138,8 @@ def not_several(cell: str, words: Sequence[str], none: Sequence[str]) -> str:
 
     total = f'SUMPRODUCT(--({entries}<>""))'
     wrong = f"{count(words)}<{total}"
-    alone = f"AND({count(none)}>0,{total}>{count(none)})"
-    return f'AND({text}<>"",NOT({is_one_of(text, words)}),OR({wrong},{alone}))'
+    mixed = f"AND({count(none_words)}>0,{total}>{count(none_words)})"
+    return f'AND({text}<>"",NOT({is_one_of(text, words)}),OR({wrong},{mixed}))'
 
 
 def _entries(text: str) -> str:
@@ -181,7 +183,7 @@ class CellChecks:
         answer = layout.ANSWER if layout.ANSWER in self._place else layout.CORRECTED
         alike: dict[tuple[object, ...], tuple[AskedRow, list[Span]]] = {}
         for number, row in enumerate(rows, start=1):
-            asked = (row.choices, row.options, row.typed, row.alone, row.is_cell)
+            asked = (row.choices, row.options, row.typed, row.none_words, row.is_cell)
             alike.setdefault(asked, (row, []))[1].append((number, number))
         for row, spans in alike.values():
             if answer in self._place:
@@ -197,7 +199,7 @@ class CellChecks:
             self._warn(spans, title, not_cells(cell, several=title == layout.CORRECTED))
         elif row.options:
             self._prompt(spans, title, "Several can be right", SEVERAL_PROMPT)
-            self._warn(spans, title, not_several(cell, row.typed, row.alone))
+            self._warn(spans, title, not_several(cell, row.typed, row.none_words))
         elif row.typed:
             self._warn(spans, title, not_a_choice(cell, (*row.choices, *row.typed)))
 

@@ -285,11 +285,11 @@ class Maker:
 
     def write_rows(
         self, place: Place, kind: SheetKind, reviewer: str, tabs: Sequence[Tab], entries: Mapping[str, Entry],
-        material: Questions | Masks, step: Callable[[], None], correction: int = 0,
+        material: Questions | Masks, step: Callable[[], None], failed_import: int | None = None,
     ) -> None:  # fmt: skip
         """Write one sheet for a reviewer, with the page or the viewer beside it.
 
-        ``correction`` is the number, from 1, of the import that could not read these rows; 0 for rows that are new.
+        ``failed_import`` is the number, from 1, of the import that could not read the rows; None for new rows.
         """
         path = self._folder / place.file
         name = path.stem
@@ -298,14 +298,14 @@ class Maker:
         told = self._design.told() if self._design is not None else instructions.DISPUTED * (on_masks and self._votes)
         about = About(
             "masks" if on_masks else kind, reviewer, self._title, len(entries), self._source.phantom,
-            self._material.is_credentialed, viewer, self._source.canary, correction > 0, told, place.part,
+            self._material.is_credentialed, viewer, self._source.canary, failed_import is not None, told, place.part,
         )  # fmt: skip
         marks = {
             columns.BENCHMARK: columns.benchmark_mark(self._source.hash),
             columns.REVIEWER: reviewer,
             columns.BATCH: self._batch,
         }
-        book = Book(kind, tabs, marks, about, self._votes, correction)
+        book = Book(kind, tabs, marks, about, self._votes, failed_import)
         if self._wish.page_only:
             for _ in entries:
                 step()

@@ -232,7 +232,7 @@ class Questions:
             choices=() if item.form.takes_several or typed_place else columns.choices(item),
             options=len(item.options) if item.form.takes_several else 0,
             typed=typed_words(item) if item.form.lists_options and not typed_place else (),
-            alone=typed_words(item, only=len(item.options)) if item.form.takes_several else (),
+            none_words=typed_words(item, only=len(item.options)) if item.form.takes_several else (),
             is_cell=not item.form.lists_options,
         )
         small, full = self._with_rulers(item) if typed_place else self._pictures(item, proposes)

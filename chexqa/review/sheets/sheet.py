@@ -58,7 +58,7 @@ class SheetRow:
     - ``choices``: the entries of the answer's drop-down list.
     - ``options``: the number of yes/no columns, one for each option; 0 if only one option can be right.
     - ``typed``: words that a reviewer may type instead of a choice.
-    - ``alone``: the words for "no option is right"; an answer with one of them may have no other word.
+    - ``none_words``: the words for "no option is right", such as "none".
     - ``is_cell``: True if the answer is a cell of the grid.
     - ``entries``: texts already written into the reviewer's columns.
     """
@@ -68,7 +68,7 @@ class SheetRow:
     choices: tuple[str, ...] = ()
     options: int = 0
     typed: tuple[str, ...] = ()
-    alone: tuple[str, ...] = ()
+    none_words: tuple[str, ...] = ()
     is_cell: bool = False
     entries: Mapping[str, str] = field(default_factory=dict)
     feedback: Feedback | None = None
@@ -95,7 +95,7 @@ class Book:
 
     - ``marks``: the texts of the columns benchmark, reviewer and batch in every row.
     - ``votes``: the number of verdicts that an adjudication sheet shows.
-    - ``correction``: the number, from 1, of the import that could not read the rows; 0 for rows that are new.
+    - ``failed_import``: the number, from 1, of the import that could not read the rows; None for rows that are new.
     """
 
     kind: SheetKind
@@ -103,7 +103,7 @@ class Book:
     marks: Mapping[str, str]
     about: cover_tab.About
     votes: int = 0
-    correction: int = 0
+    failed_import: int | None = None
 
     @property
     def looks(self) -> SheetKind:
@@ -118,13 +118,13 @@ class Book:
         if not any(row.cells.get(layout.EVIDENCE) for tab in self.tabs for row in tab.rows):
             shown = tuple(column for column in shown if column.title != layout.EVIDENCE)
         shown = layout.with_feedback(shown) if self.kind == "training" else shown
-        return layout.with_problems(shown, self.correction) if self.correction else shown
+        return shown if self.failed_import is None else layout.with_problems(shown, self.failed_import)
 
     @property
     def picture_box(self) -> tuple[int, int]:
         """The largest (width, height) in pixels of a row's picture."""
         wide, high = PICTURE_BOX
-        beside = layout.PROBLEM_PX * (self.correction > 0) + layout.FEEDBACK_PX * (self.kind == "training")
+        beside = layout.PROBLEM_PX * (self.failed_import is not None) + layout.FEEDBACK_PX * (self.kind == "training")
         return wide - beside, high
 
 

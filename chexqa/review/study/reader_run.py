@@ -90,31 +90,38 @@ def _majority_turns(bench: Benchmark, said: Mapping[str, Mapping[str, Verdict]])
 
 
 def majority(item: Item, answers: Sequence[tuple[int, ...] | None]) -> tuple[int, ...] | None:
-    """Return the readers' majority answer, as option numbers; ``None`` if there is no majority.
+    """Return the readers' majority answer to an item, as option numbers; ``None`` if there is no majority.
 
-    ``answers`` has an entry for each reader; a reader who cannot tell (``None``) does not count.
-
-    For an item with exactly one right option:
-
-    - The most frequent answer is returned; ``None`` if two answers tie for first place.
-
-    For an item with several options that may be right, the last option means "none of these":
-
-    - If exactly half of the readers chose one of the other options, ``None`` is returned.
-    - Otherwise all options that more than half of the readers chose are returned.
-    - If there is no such option, the last option is returned.
+    ``answers`` has one answer for each reader. Readers who cannot tell (``None``) do not count.
     """
     given = [answer for answer in answers if answer is not None]
     if not given:
         return None
-    if not item.form.takes_several:
-        (first, votes), *others = Counter(given).most_common()
-        return None if others and others[0][1] == votes else first
-    none = len(item.options)
-    takers = Counter(number for answer in given for number in answer if number != none)
-    if any(2 * count == len(given) for count in takers.values()):
+    # An item with several right options has "none of these" as its last option.
+    return _majority_options(given, len(item.options)) if item.form.takes_several else _most_frequent(given)
+
+
+def _most_frequent(answers: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
+    """Return the most frequent answer; ``None`` if two answers are equally frequent."""
+    (first, votes), *others = Counter(answers).most_common()
+    return None if others and others[0][1] == votes else first
+
+
+def _majority_options(answers: Sequence[tuple[int, ...]], none_of_these: int) -> tuple[int, ...] | None:
+    """Return the options that more than half of the readers chose; ``None`` if exactly half chose one of them.
+
+    ``none_of_these`` is the number of the option "none of these". It is returned if no other option has a majority; how
+    many readers chose it makes no difference.
+
+    >>> _majority_options([(1, 2), (2, 3), (2,)], 4), _majority_options([(1,), (2,), (3,)], 4)
+    ((2,), (4,))
+    >>> _majority_options([(1, 2), (2,)], 4) is None  # half of the readers chose option 1
+    True
+    """
+    votes = Counter(number for answer in answers for number in answer if number != none_of_these)
+    if any(2 * count == len(answers) for count in votes.values()):
         return None
-    return tuple(sorted(number for number, count in takers.items() if 2 * count > len(given))) or (none,)
+    return tuple(sorted(number for number, count in votes.items() if 2 * count > len(answers))) or (none_of_these,)
 
 
 def _turn(
