@@ -36,7 +36,7 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item
 from chexqa.eval.scoring.significance import exchange_labels
 from chexqa.eval.tables import fresh_seeds
-from chexqa.eval.tables.fresh_seeds import FALLS, MEAN_OF_KINDS, drop_table, model_drops
+from chexqa.eval.tables.fresh_seeds import FALLS, MEAN_OF_KINDS, ModelPair, compute_drops, model_drops
 from chexqa.files.seeds import stream
 from chexqa.generators.pipeline import generate_benchmark, recipe
 from chexqa.generators.pipeline.job import Original, drawn_pictures, make_fresh_job, make_job
@@ -45,7 +45,7 @@ from chexqa.phantoms import write_cases
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
 import fresh_pair
 
-PAIRS = [("m", "m", "independent")]
+PAIRS = [ModelPair("m", "m", "independent")]
 
 
 def processor_time(work: Callable[[], object]) -> float:
@@ -126,7 +126,7 @@ def print_false_alarms(original: Benchmark, fresh: Benchmark, runs: int, name: s
     for seed in range(runs):
         random = np.random.default_rng(seed)
         answered = fresh_pair.honest(frames[0], random, random)
-        table, _ = drop_table((original, fresh), (answered(frames[0]), answered(frames[1])), PAIRS)
+        table, _ = compute_drops((original, fresh), (answered(frames[0]), answered(frames[1])), PAIRS)
         count += table.filter(table["kind"] == MEAN_OF_KINDS)["verdict"][0] == FALLS
     share = 100 * count / runs
     print(f"{name}: {count} of {runs} runs of models that memorised nothing get the verdict '{FALLS}' "

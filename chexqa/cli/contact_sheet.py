@@ -21,7 +21,7 @@ from chexqa.contract.forms import SOMEWHERE
 from chexqa.contract.items import Answer, CaseKey, Item, asking_order, clusters
 from chexqa.contract.kinds import KINDS
 from chexqa.contract.read_run import Run, Turn
-from chexqa.eval.places.drawn_places import KEY_RGB, Answerer, painted, strokes, turns_by_item
+from chexqa.eval.places.drawn_places import KEY_RGB, Answerer, first_turns, painted, strokes
 from chexqa.eval.places.run_scores import PlaceScores, is_right_place, place_scores
 from chexqa.eval.places.target import target_of
 from chexqa.eval.scoring.frequent import frequent_accuracy, mean_by_kind
@@ -99,7 +99,7 @@ def contact_sheet(bench: Benchmark | str | Path, name: str, runs: Sequence[Run] 
     if not items:
         raise InputError(f"{benchmark.folder}: the case '{case_id}' is in the key but has no items; name another case.")
     asked = [replace(run, turns=tuple(turn for turn in run.turns if turn.case_id == case_id)) for run in runs]
-    turns, scores = turns_by_item(asked), place_scores(benchmark, asked)
+    turns, scores = first_turns(asked), place_scores(benchmark, asked)
     groups = {(item.kind, item.finding) for item in items}
     alike = [item for item in benchmark.items if (item.kind, item.finding) in groups]
     frequent = mean_by_kind(alike, frequent_accuracy(alike, answers, clusters(benchmark.items, cases)))

@@ -206,7 +206,7 @@ def read(
     if reviewed is not None:
         graded = replace(graded, reviewed=reviewed_sample.load(reviewed, graded.benchmark))
     if second is not None:
-        graded = replace(graded, second=second_reader.load(second, graded.benchmark))
+        graded = replace(graded, second_reader=second_reader.load(second, graded.benchmark))
     if fresh:
         graded = replace(graded, fresh=fresh_seeds.drops_to(fresh, graded, reread))
     planned = None if plan is None else planning.read_plan(plan)

@@ -57,7 +57,7 @@ _SWEPT_STEPS = [round(STEPS * threshold) for threshold in THRESHOLDS]
 CELL = "cell"
 
 
-class Levels(NamedTuple):
+class Steps(NamedTuple):
     """Values of a map as whole numbers (steps) from 0 to :data:`STEPS`.
 
     - ``steps``: the step of each pixel, uint16 ``(H, W)``.
@@ -69,14 +69,19 @@ class Levels(NamedTuple):
     whole: Counts
     inside: Counts
 
+    def grey_levels(self) -> Counts:
+        """Return the number of the map's pixels at each grey level from 0 to 255."""
+        # Grey level g has the steps 256 g to 256 g + 255; grey level 255 has only the last step.
+        return np.append(self.whole[:-1].reshape(255, 256).sum(axis=1), self.whole[-1])
 
-def levels(values: Floats, covered: Places) -> Levels:
+
+def in_steps(values: Floats, covered: Places) -> Steps:
     """Return a map's values (0 to 1) as whole numbers from 0 to :data:`STEPS`, and how many pixels have each number.
 
     A value above 0 becomes at least 1. ``covered`` has the flat indices of the mask's pixels: pixels are counted in the
     whole map (``whole``) and inside the mask (``inside``).
 
-    >>> found = levels(np.float32([[0, 1e-9, 0.5, 1]]), np.array([2, 3]))
+    >>> found = in_steps(np.float32([[0, 1e-9, 0.5, 1]]), np.array([2, 3]))
     >>> found.steps.tolist(), int(found.whole[0]), int(found.inside[0])
     ([[0, 1, 32640, 65280]], 1, 0)
     """
@@ -87,7 +92,7 @@ def levels(values: Floats, covered: Places) -> Levels:
         whole = cv2.calcHist([steps], [0], None, [STEPS + 1], [0, STEPS + 1]).ravel().astype(np.int64)
     else:
         whole = np.bincount(steps.ravel(), minlength=STEPS + 1)
-    return Levels(steps, whole, np.bincount(steps.ravel()[covered], minlength=STEPS + 1))
+    return Steps(steps, whole, np.bincount(steps.ravel()[covered], minlength=STEPS + 1))
 
 
 @same_everywhere()
@@ -122,8 +127,8 @@ def grade_map(
     """
     rows, columns = np.divmod(np.flatnonzero(values >= values.max() - _TIE), values.shape[1])
     covered = np.flatnonzero(mask) if covered is None else covered
-    counted, area = levels(values, covered), len(covered)
-    steps = [256 * otsu(counted.whole) + 255, *_SWEPT_STEPS]
+    counted, area = in_steps(values, covered), len(covered)
+    steps = [256 * otsu(counted.grey_levels()) + 255, *_SWEPT_STEPS]
     marked = values.size - np.cumsum(counted.whole)[steps]
     both = area - np.cumsum(counted.inside)[steps]
     found: Values = {}
@@ -199,13 +204,12 @@ def _is_near(rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], ma
     return np.asarray(distance[rows - top, columns - left] <= tolerance)
 
 
-def otsu(whole: Counts) -> int:
-    """Return Otsu's threshold of a map: the grey level, from 0 to 255, above which pixels are marked.
+def otsu(pixels: Counts) -> int:
+    """Return Otsu's threshold: the grey level (0 to 255) above which pixels are marked.
 
-    ``whole`` is the field of :class:`Levels`: the number of the map's pixels at each step.
+    ``pixels`` has the number of pixels at each grey level.
     """
-    # As in CheXlocalize. Grey level g has the steps 256 g to 256 g + 255, and grey level 255 only the last step.
-    pixels = np.append(whole[:-1].reshape(255, 256).sum(axis=1), whole[-1])
+    # As in CheXlocalize.
     below, above = np.cumsum(pixels), pixels.sum() - np.cumsum(pixels)
     sums = np.cumsum(pixels * np.arange(256))
     both = (below > 0) & (above > 0)
@@ -220,18 +224,18 @@ def segment(values: Floats, threshold: float) -> Mask:
     return np.asarray(values > threshold)
 
 
-def pixel_auc(values: Floats, mask: Mask, counted: Levels | None = None) -> float | None:
+def pixel_auc(values: Floats, mask: Mask, counted: Steps | None = None) -> float | None:
     """Return the area under the ROC curve of a map's values: pixels inside the mask against pixels outside.
 
     The area is exact within half of :data:`UNRESOLVED`; it is ``None`` if all pixels are inside, or all outside.
-    ``counted`` has the :func:`levels` of ``values``, if they are known.
+    ``counted`` is the result of :func:`in_steps` for ``values`` and ``mask``, if it is known.
 
     >>> pixel_auc(np.array([0.9, 0.4, 0.4, 0.1]), np.array([True, True, False, False]))
     0.875
     """
     # Pixels of different steps are compared by their steps. Pixels of the same step are compared by their values if the
     # step is one of those with the most pairs of a pixel inside and one outside; otherwise they count as tied.
-    steps, whole, inside = levels(values, np.flatnonzero(mask)) if counted is None else counted
+    steps, whole, inside = in_steps(values, np.flatnonzero(mask)) if counted is None else counted
     outside = whole - inside
     marked, others = int(inside.sum()), int(outside.sum())
     if not marked or not others:

@@ -46,29 +46,30 @@ def lesion_of(mask: Mask) -> Lesion:
 class Target:
     """One present finding of one radiograph.
 
-    - ``names``: the texts that may stand for the case in a map's file name, such as the case id and the radiograph's
-      name.
+    - ``file_stems``: the possible stems of its map's file name, such as ``patient1_study1``; ``_<finding>`` may follow.
     - ``read``: a function that returns the mask, bool ``(H, W)``, not empty. It can be pickled.
-    - ``hits``: the numbers of the grid cells that count as hits by the benchmark's key. If it is None, the cells that
-      the mask covers by at least half count as hits.
+    - ``key_cells``: the grid cells that answer the benchmark's grid item, as numbers; None without a grid item.
     - ``picture``: a name that identifies the radiograph.
     - ``source_size``: ``(H, W)`` of the radiograph, if the mask has another size.
     """
 
     case_id: str
     finding: str
-    names: frozenset[str]
+    file_stems: frozenset[str]
     patient_id: str | None
     study_id: str | None
     picture: str
     item_id: str | None
     read: Callable[[], Mask]
-    hits: tuple[int, ...] | None = None
+    key_cells: tuple[int, ...] | None = None
     source_size: tuple[int, int] | None = None
 
     def hit_cells(self, mask: Mask) -> tuple[int, ...]:
-        """Return the numbers of the grid cells that are hits for a mask."""
-        return grid.hits(grid.coverage(mask), grid.HIT_SHARE) if self.hits is None else self.hits
+        """Return the numbers of the grid cells that count as hits.
+
+        These are the cells of the key. Without a key, they are the cells that the mask covers by at least half.
+        """
+        return grid.hits(grid.coverage(mask), grid.HIT_SHARE) if self.key_cells is None else self.key_cells
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ def of_benchmark(folder: Path) -> Truth:
             Target(
                 case_id=case.case_id,
                 finding=finding[case.case_id],
-                names=frozenset(
+                file_stems=frozenset(
                     _names(case.case_id, finding[case.case_id]) | _names(case.source_case_id, finding[case.case_id])
                 ),
                 patient_id=case.patient_id,
@@ -114,7 +115,7 @@ def of_benchmark(folder: Path) -> Truth:
                 picture=str(case.measures.get("image_key") or case.case_id),
                 item_id=None if answer is None else answer.item_id,
                 read=partial(masks.from_rle, rle, f"{folder / benchmarks.ANSWERS}, case '{case.case_id}'"),
-                hits=None if answer is None else answer.answer,
+                key_cells=None if answer is None else answer.answer,
                 source_size=None if size is None else (size[0], size[1]),
             )
         )
@@ -150,7 +151,7 @@ def _of_outlines(path: Path) -> Iterable[Target]:
             yield Target(
                 case_id=f"{key}/{finding}",
                 finding=finding,
-                names=frozenset({key}),
+                file_stems=frozenset({key}),
                 patient_id=patient,
                 study_id=f"{patient}_{study}",
                 picture=key,
@@ -211,10 +212,10 @@ class Directory:
     """An index that finds the target of a map file by the stem of the file's name."""
 
     def __init__(self, targets: Iterable[Target]) -> None:
-        """Enter every target under each of its names."""
+        """Enter every target under each of its file stems."""
         self._by_name: dict[str, list[Target]] = {}
         for target in targets:
-            for name in target.names:
+            for name in target.file_stems:
                 self._by_name.setdefault(name, []).append(target)
 
     def find(self, stem: str, where: str) -> Target | None:

@@ -13,7 +13,7 @@ from typing import Any
 from chexqa.eval.map_makers.prompts import Prompts
 from chexqa.eval.map_makers.registry import Loading, Made, Maker, map_loader
 from chexqa.eval.map_models import weights
-from chexqa.eval.map_models.clip_maps import batched, collected
+from chexqa.eval.map_models.clip_maps import batched, complete_maps
 from chexqa.eval.map_models.clip_models import Target
 from chexqa.eval.map_models.gradients import Recorder, grad_cam
 from chexqa.files.errors import InputError
@@ -64,7 +64,7 @@ class ClassifierMaps:
             own = logits[:, self._outputs[finding]]
             return grad_cam(self._target, recorder.activations, own), own.sigmoid()
 
-        return collected(of, fits, findings)
+        return complete_maps(of, fits, findings)
 
 
 def explained(network: Any) -> tuple[Any, Any]:

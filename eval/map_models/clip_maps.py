@@ -69,15 +69,15 @@ def pair_score(whole: Any, texts: tuple[Any, Any], scale: float) -> Any:
     return (scale * (whole @ present - whole @ absent)).sigmoid()
 
 
-def collected(
+def complete_maps(
     maps_of: Callable[[str], tuple[Any, Any]], fits: Sequence[Fit], findings: Sequence[Sequence[str]]
 ) -> list[list[Made]]:
-    """Return, for each picture and each of its ``findings``, a map of the complete radiograph and a score.
+    """Return the map and the score of each finding, for each radiograph; a map covers the complete radiograph.
 
-    - ``maps_of``: a function that returns the maps ``(N, h, w)`` and the scores ``(N,)`` of one finding on all N
-      pictures; these maps cover only the model's input.
-    - ``fits``: the position of each radiograph in the model's input.
-    - ``findings``: the names of the findings wanted for each picture.
+    - ``maps_of``: a function that returns a finding's maps ``(N, h, w)`` of the N inputs of the model, and its scores
+      ``(N,)``.
+    - ``fits``: the place of each radiograph in its input.
+    - ``findings``: the findings that are wanted, for each radiograph.
     """
     made = {}
     for finding in dict.fromkeys(name for wanted in findings for name in wanted):
@@ -117,7 +117,7 @@ class CosineMaps:
                 texts = self._bank.pair(finding)
                 return patches @ texts[0], pair_score(whole, texts, self._model.scale)
 
-            return collected(of, fits, findings)
+            return complete_maps(of, fits, findings)
 
 
 @map_loader(

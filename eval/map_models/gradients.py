@@ -12,7 +12,7 @@ from typing import Any
 
 from chexqa.eval.map_makers.prompts import Prompts
 from chexqa.eval.map_makers.registry import Loading, Made, Maker, map_loader
-from chexqa.eval.map_models.clip_maps import TextBank, batched, collected, pair_score
+from chexqa.eval.map_models.clip_maps import TextBank, batched, complete_maps, pair_score
 from chexqa.eval.map_models.clip_models import Target, read_clip
 from chexqa.imaging.read import Gray
 
@@ -82,7 +82,7 @@ class GradientMaps:
                 whole.detach(), texts, self._model.scale
             )
 
-        return collected(of, fits, findings)
+        return complete_maps(of, fits, findings)
 
 
 @map_loader("clip-gradcam", about="Grad-CAM of the similarity of radiograph and text, for any CLIP or SigLIP model.")

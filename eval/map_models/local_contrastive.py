@@ -20,7 +20,7 @@ from typing import Any
 
 from chexqa.eval.map_makers.registry import Loading, Made, Maker, map_loader
 from chexqa.eval.map_models import weights
-from chexqa.eval.map_models.clip_maps import TextBank, batched, collected, pair_score
+from chexqa.eval.map_models.clip_maps import TextBank, batched, complete_maps, pair_score
 from chexqa.eval.map_models.text_models import TextModel
 from chexqa.imaging.read import Gray
 
@@ -71,7 +71,7 @@ class LocalContrastiveMaps:
                     return normalize(regions, dim=-1) @ texts[0], scores
                 return word_attention(regions, *self._text.words(finding), self._temperature), scores
 
-            return collected(of, fits, findings)
+            return complete_maps(of, fits, findings)
 
 
 class ConvolutionalTrunk:

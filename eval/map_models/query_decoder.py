@@ -21,7 +21,7 @@ from typing import Any
 
 from chexqa.eval.map_makers.registry import Loading, Made, Maker, map_loader
 from chexqa.eval.map_models import weights
-from chexqa.eval.map_models.clip_maps import batched, collected
+from chexqa.eval.map_models.clip_maps import batched, complete_maps
 from chexqa.eval.map_models.local_contrastive import ConvolutionalTrunk, linear
 from chexqa.eval.map_models.text_models import TextModel
 from chexqa.files.errors import InputError
@@ -73,7 +73,7 @@ class QueryDecoderMaps:
                 maps = torch.stack([attention[layer][:, 0] for layer in self._layers]).mean(dim=0)
                 return maps.reshape(len(memory), *grid), scores
 
-            return collected(of, fits, findings)
+            return complete_maps(of, fits, findings)
 
     def _query(self, finding: str) -> Any:
         """Return the query of a finding ``(D,)``: the mean of the embeddings of its sentences."""

@@ -121,12 +121,15 @@ class BaselineResponder:
         told = (recipe.get("true_points") for recipe in self.benchmark.about["recipes"])
         return tuple(next(filter(None, told), TRUE_POINTS))
 
-    @cached_property
-    def frequent(self) -> dict[str, list[tuple[int, ...]]]:
-        """Return the right answers to the items of each kind of question, the most frequent first, keyed by kind.
+    def frequent_answers(self, kind: str) -> list[tuple[int, ...]]:
+        """Return the right answers to a kind of question, the most frequent first.
 
-        For grid questions, each right cell counts as an answer of its own.
+        Example for the grid: if the right cells of two items are 3, 4 and 4, 5, the result is ``[(4,), (3,), (5,)]``.
         """
+        return self._frequent[kind]
+
+    @cached_property
+    def _frequent(self) -> dict[str, list[tuple[int, ...]]]:
         counts: dict[str, Counter[tuple[int, ...]]] = {}
         for item in self.benchmark.items:
             answer = self.key_of(item).answer
@@ -210,7 +213,7 @@ def _blind_prior(question: BaselineRequest) -> Sequence[int]:
     """Return the most frequent answer to this kind of question among the answers that the item offers."""
     item = question.item
     last = len(item.options)
-    for answer in question.responder.frequent[item.kind]:
+    for answer in question.responder.frequent_answers(item.kind):
         if answer == NONE:
             return (last,)
         if answer[-1] < last or (answer[-1] == last and not item.form.takes_several):

@@ -97,10 +97,10 @@ def answerers(runs: Iterable[Run]) -> dict[tuple[str, str], Answerer]:
     }
 
 
-def turns_by_item(runs: Sequence[Run]) -> dict[str, list[tuple[Answerer, Turn]]]:
-    """Return the first answer of each model and reader to each item, keyed by item id.
+def first_turns(runs: Sequence[Run]) -> dict[str, list[tuple[Answerer, Turn]]]:
+    """Return the first turn of each model and reader on each item, keyed by item id.
 
-    An item's answers are sorted by the letter of the model or reader (``Answerer.letter``).
+    The turns on an item come in the order of the letters in the drawing: first the turn of ``A``, then that of ``B``.
     """
     found: dict[str, dict[tuple[str, str], Turn]] = {}
     for run in runs:

@@ -108,11 +108,10 @@ def misfits(folder: Path, items: Items) -> Iterator[str]:
 def repair(folder: Path, dry: bool = False) -> list[Repaired]:
     """Move damaged lines out of a run's logs; return an entry for each log that has damaged lines.
 
-    A line is damaged if it is not a turn, or does not fit the benchmark. With ``dry``, nothing is moved.
-
-    Logs are repaired in alphabetical order. Raise ``InputError`` if the folder is not a run, or if another process is
-    writing a log with damaged lines; the logs before this log have then already been repaired.
+    A line is damaged if it is not a turn, or does not fit the benchmark. With ``dry``, nothing is moved. Raise
+    ``InputError`` if the folder is not a run, or if another process is writing a log with damaged lines.
     """
+    # Logs are repaired one by one. If a later log is being written, the earlier logs stay repaired.
     items = items_of(Run(folder, read_run.read_about(folder), ()))
     found = [_repair(path, dry, items) for path in sorted((folder / TURNS).glob("*.jsonl"))]
     return [one for one in found if one.lines]

@@ -86,14 +86,13 @@ class Graded:
     - ``grades``: the table of grades (:data:`COLUMNS`).
     - ``domains``: the domain of each model (``general``, ``medical`` or ``baseline``) if it is known.
     - ``allow_partial``: True if a model with unfinished items gets scores from its finished items.
-    - ``changed``: the turns that the current parser reads differently from the run (``rereading.COLUMNS``), or None.
-    - ``on``: the folder of a run; only the cases of this run are graded, in all runs. None to grade all cases.
-    - ``reviewed``: the sample of reviewed items (``chexqa.eval.readers.reviewed.COLUMNS``), or None.
-    - ``second``: the key compared with a second reader's masks (``chexqa.eval.readers.second_reader.COLUMNS``), or
-      None.
-    - ``fresh``: each model's drop on a fresh seed (``chexqa.eval.tables.fresh_seeds.MODEL_DROPS``), or None.
+    - ``changed``: the turns that the current parser reads differently from the run.
+    - ``only_items_of``: the folder of a run; the grades have only the items that this run asked.
+    - ``reviewed``: the sample of reviewed items.
+    - ``second_reader``: for each item, whether a second reader's masks give the same answer as the key.
+    - ``fresh``: each model's drop of accuracy on a fresh seed.
     - ``margin``: two models are called alike if their scores differ by less than this fraction.
-    - ``plan``: the plan that was written before the study, or None.
+    - ``plan``: the plan that was written before the study.
     - ``places``: the scores of answers with coordinates.
     """
 
@@ -102,11 +101,11 @@ class Graded:
     grades: pl.DataFrame
     domains: Mapping[str, str] = field(default_factory=dict)
     allow_partial: bool = False
-    changed: pl.DataFrame | None = None
-    on: Path | None = None
-    reviewed: pl.DataFrame | None = None
-    second: pl.DataFrame | None = None
-    fresh: pl.DataFrame | None = None
+    changed: pl.DataFrame | None = None  # rereading.COLUMNS
+    only_items_of: Path | None = None
+    reviewed: pl.DataFrame | None = None  # chexqa.eval.readers.reviewed.COLUMNS
+    second_reader: pl.DataFrame | None = None  # chexqa.eval.readers.second_reader.COLUMNS
+    fresh: pl.DataFrame | None = None  # chexqa.eval.tables.fresh_seeds.MODEL_DROPS
     margin: float = MARGIN
     plan: Plan | None = None
     places: PlaceScores = field(default_factory=dict)

@@ -164,7 +164,7 @@ _SINGLE: dict[str, Callable[[ScoredSample], pl.DataFrame]] = {
     "decided": lambda study: asked_items.decided(study.graded),
     "random_readers": random_readers,
     "powered": powered,
-    "second_reader": lambda study: second_reader(study.graded.second),
+    "second_reader": lambda study: second_reader(study.graded.second_reader),
     "states": asked_items.states,
     "depth": levels_and_stages.depth,
     "stages": levels_and_stages.stages,

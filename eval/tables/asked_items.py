@@ -63,10 +63,10 @@ def remark(graded: Graded) -> str | None:
         items, cases = rows["item_id"].n_unique(), rows["case_id"].n_unique()
         if items == len(graded.benchmark.items):
             return None
-        if graded.on is not None:
+        if graded.only_items_of is not None:
             return (
-                f"Every row uses only the {plural(cases, 'case')} of {graded.on} ({items:,} of {counts['items']:,} "
-                "items)."
+                f"Every row uses only the {plural(cases, 'case')} of {graded.only_items_of} ({items:,} of "
+                f"{counts['items']:,} items)."
             )
         return (
             f"Only a part of the benchmark was asked: {items:,} of {counts['items']:,} items, from "

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -48,16 +48,33 @@ SCHEMA: dict[str, Any] = {
 }  # fmt: skip
 # Columns of a table with a row for each model.
 MODEL_DROPS = {name: SCHEMA[name] for name in ("model", "protocol", "drop", "drop_low", "drop_high", "verdict")}
-# A model's name in the first run, its name in the second run, and the protocol of both runs.
-Pair = tuple[str, str, str]
+
+
+class ModelPair(NamedTuple):
+    """Two models to compare: one on the benchmark, one on its fresh seed, both asked under ``protocol``."""
+
+    on_benchmark: str
+    on_fresh_seed: str
+    protocol: str
+
+
+class Drops(NamedTuple):
+    """Drops of accuracy on a fresh seed.
+
+    - ``table``: a row for each pair of models and kind of question, and for each pair's mean of the kinds; its columns
+      are :data:`SCHEMA`.
+    - ``left_out``: the number of items that are not compared, keyed by reason.
+    """
+
+    table: pl.DataFrame
+    left_out: dict[str, int]
 
 
 @dataclass(frozen=True)
 class FreshComparison:
     """Comparison of a run with a run on a fresh seed.
 
-    - ``drops``: the table of :func:`drop_table`.
-    - ``left_out``: the number of items of both runs that are not compared, keyed by reason.
+    - ``drops``, ``left_out``: as in :class:`Drops`.
     - ``note``: a sentence if several versions of the parser read the replies; otherwise None.
     """
 
@@ -106,8 +123,8 @@ def compare_fresh(
         if unknown:
             known = ", ".join(frame["model"].unique(maintain_order=True))
             raise InputError(f"{run.folder}: has no model '{unknown[0]}'; name one of its models: {known}.")
-    named = [(*pair, protocols[0]) for pair in pairs]
-    drops, left_out = drop_table((one, other), frames, named, margin)
+    named = [ModelPair(*pair, protocols[0]) for pair in pairs]
+    drops, left_out = compute_drops((one, other), frames, named, margin)
     return FreshComparison(one, other, runs, drops, left_out, rereading.mixed(runs))
 
 
@@ -121,8 +138,8 @@ def model_drops(graded: Graded, fresh: Graded, margin: float = FRESH_MARGIN) -> 
     shared = graded.grades.select(who).unique(maintain_order=True).join(fresh.grades.select(who).unique(), on=who,
                                                                         how="semi", maintain_order="left")  # fmt: skip
     is_fresh = fresh.benchmark.about.get("fresh_of", {}).get("hash") == graded.benchmark.hash
-    pairs = [(model, model, protocol) for model, protocol in shared.iter_rows()] if is_fresh else []
-    table, _ = drop_table((graded.benchmark, fresh.benchmark), (graded.grades, fresh.grades), pairs, margin)
+    pairs = [ModelPair(model, model, protocol) for model, protocol in shared.iter_rows()] if is_fresh else []
+    table, _ = compute_drops((graded.benchmark, fresh.benchmark), (graded.grades, fresh.grades), pairs, margin)
     return table.filter(pl.col("kind") == MEAN_OF_KINDS).select(list(MODEL_DROPS))
 
 
@@ -158,20 +175,14 @@ def drops_to(folders: Sequence[Path], graded: Graded, reread: bool = False) -> p
     return drops
 
 
-def drop_table(
-    benchmarks: tuple[Benchmark, Benchmark], grades: tuple[pl.DataFrame, pl.DataFrame], pairs: Sequence[Pair],
+def compute_drops(
+    benchmarks: tuple[Benchmark, Benchmark], grades: tuple[pl.DataFrame, pl.DataFrame], pairs: Sequence[ModelPair],
     margin: float = FRESH_MARGIN,
-) -> tuple[pl.DataFrame, dict[str, int]]:  # fmt: skip
-    """Return a table of how far accuracy drops on a fresh seed, and the numbers of items left out, keyed by reason.
+) -> Drops:  # fmt: skip
+    """Return how far the accuracy of each pair of models drops on a fresh seed.
 
-    The table has the columns :data:`SCHEMA`. Each pair has a row for each kind of question, and a row for the mean of
-    the kinds. ``docs/fresh-seeds.md`` explains the columns and the verdicts.
-
-    - ``benchmarks``: the benchmark and its fresh seed, in this order.
-    - ``grades``: the grades on each of the two benchmarks.
-    - ``pairs``: the models to compare: a model's name in the first run, its name in the second run, and the protocol,
-      which must be the same in both.
-    - ``margin``: the limit for the verdict "does not fall": the whole interval of the drop lies below this.
+    - ``benchmarks``, ``grades``: of the benchmark and of its fresh seed, in this order.
+    - ``margin``: accuracy "does not fall" if the whole interval of its drop lies below this.
 
     Raise ``InputError`` if the two models of a pair have no finished item on a common case.
     """
@@ -198,7 +209,8 @@ def drop_table(
     table = pl.concat([pl.DataFrame(schema=_TESTED), *(part.select(list(_TESTED)) for part in parts)])
     # Holm's method corrects the p-values of all models and kinds together. Baselines and readers have no corrected p
     # and no verdict.
-    return tidy(_with_verdicts(table).select(list(SCHEMA))), {why: count for why, count in left_out.items() if count}
+    counted = {why: count for why, count in left_out.items() if count}
+    return Drops(tidy(_with_verdicts(table).select(list(SCHEMA))), counted)
 
 
 _TESTED = {name: kind for name, kind in SCHEMA.items() if name not in ("p_holm", "verdict")}

@@ -275,11 +275,12 @@ def stages(study: ScoredSample) -> pl.DataFrame:
     return ordered(study, mask_incomplete(study, table, [*numbers, "product"]), path=PATHS, stage=[1, 2, 3, 4])
 
 
-def case_depths(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the ``depth`` of each conversation: the number of stages passed in a row, from the first.
+def _case_depths(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the ``depth`` of each conversation: the number of stages passed before the first failed one.
 
-    Stage 4, which is not asked for cardiomegaly, counts as passed if all other stages of the path are passed.
+    Without a failed stage, the depth is the number of stages of the path.
     """
+    # Stage 4 is not asked for cardiomegaly. If all other stages are passed, it counts as passed too.
     most = pl.col("path").replace_strict({path: len(numbers) for path, numbers in PATH_STAGES.items()})
     case = [*WHO, *ROUND, "case_id", "cluster", "finding", "path"]
     return (
@@ -297,7 +298,7 @@ def depth(study: ScoredSample) -> pl.DataFrame:
     Columns: ``model, protocol, path, cases, depth, maximum, depth_always_yes``, … and ``unfinished``.
     """
     rows = whole_cases(study)
-    depths = case_depths(rows)
+    depths = _case_depths(rows)
     groups = Groups(study.sample, depths, [*WHO, "path"])
     part = groups.sums(pl.col(WEIGHT) * pl.col("depth") / pl.col("most"))
     maxima = groups.keys["path"].replace_strict({path: len(PATH_STAGES[path]) for path in PATHS}).alias("maximum")
@@ -310,7 +311,7 @@ def depth(study: ScoredSample) -> pl.DataFrame:
         pl.lit(0, pl.Int64).alias(name) if name in ROUND else pl.lit("").alias(name) for name in [*WHO, *ROUND]
     )
     for name in CONSTANTS:
-        constant = case_depths(_answered_constantly(items, name)).select("case_id", "path", "depth")
+        constant = _case_depths(_answered_constantly(items, name)).select("case_id", "path", "depth")
         own = asked.join(constant, on=["case_id", "path"]).group_by(*WHO, "path").agg(pl.col("depth").mean())
         table = table.join(own.rename({"depth": f"depth_{name}"}), on=[*WHO, "path"], how="left", maintain_order="left")
     return ordered(study, mask_incomplete(study, table, ["depth"]), path=PATHS)

@@ -1,13 +1,13 @@
 """Models compared on the same items: differences, corrected tests, and groups of models that do not differ.
 
-Holm's method corrects the tests of a family together. Two families test the scores of the levels, and their mean, under
-the main protocol (``end_to_end`` if it was run, otherwise the first protocol):
+A test belongs to one of three families. Holm's method corrects the tests of the first two families, each by itself.
 
-- The main family compares every two models, and the medical models as a group with the general models as a group.
-- The second family compares every person (a reader in a reader study) with every model and every other person.
+- ``confirmatory``: every two models, and the medical with the general models, on the levels and their mean.
+- ``readers``: every person (a reader in a reader study) and every model or other person, on the same scores.
+- ``exploratory``: all other tests, such as those of a baseline, of the grid, or of a protocol that is not the main one.
 
-All other tests are exploratory, such as those of a baseline. Models with partial scores, and models of a run that a
-stopping rule ended, are not compared.
+The main protocol is ``end_to_end`` if it was run, otherwise the first protocol. Models with partial scores, and models
+of a run that a stopping rule ended, are not compared.
 """
 
 from __future__ import annotations
@@ -110,30 +110,24 @@ def _asked_the_same(rows: pl.DataFrame, models: list[str]) -> list[str]:
     return max(groups.values(), key=len, default=[])
 
 
-_SCORED = ["model", "protocol", "item_id", "score", "part", "stratum", "cluster", WEIGHT, RIGHT, CHANCE]
+SCORE_COLUMNS = ["model", "protocol", "item_id", "score", "part", "stratum", "cluster", WEIGHT, RIGHT, CHANCE]
 
 
 def score_rows(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each graded answer that counts in a score, with the name of this score.
+    """Return a row for each graded answer that counts in a level's score or in the hit rate on the grid.
 
-    - ``score``: the level's name, or ``grid`` (the hit rate).
-    - ``part``: the kind of question; for ``grid``, the finding.
-    - ``stratum``: in yes/no kinds the finding and the key, otherwise empty (``chexqa.eval.scoring.sample.strata``).
+    A score is the mean of its parts, and a part is the mean of its strata.
+
+    - ``score``: the level, or ``grid``.
+    - ``part``: the kind of question; on the grid, the finding.
+    - ``stratum``: the finding and the key of a yes/no question; empty for other questions.
     """
     names = [*WHO, "item_id", "level", "kind", "finding", "scored", "cluster", YES, WEIGHT, RIGHT, CHANCE]
     level = strata(compared(study, names).filter(pl.col("scored")), WHO).with_columns(
         score=pl.col("level"), part=pl.col("kind"), stratum=pl.col(STRATUM)
     )
     grid = rows_of(study).with_columns(score=pl.lit(GRID_SCORE), part=pl.col("finding"), stratum=pl.lit(""))
-    return pl.concat([level.select(_SCORED), grid.with_columns(pl.lit(0.0).alias(CHANCE)).select(_SCORED)])
-
-
-def kind_rows(study: ScoredSample) -> pl.DataFrame:
-    """Return rows as :func:`score_rows` does, but with one score for each kind of question: its accuracy."""
-    rows = study.rows.with_columns(
-        pl.lit(0.0).alias(CHANCE), score=pl.col("kind"), part=pl.col("kind"), stratum=pl.lit("")
-    )
-    return rows.select(_SCORED)
+    return pl.concat([level.select(SCORE_COLUMNS), grid.with_columns(pl.lit(0.0).alias(CHANCE)).select(SCORE_COLUMNS)])
 
 
 def make_matrix(sample: Sample, rows: pl.DataFrame, models: list[str], protocol: str, main: bool) -> ScoreMatrix:

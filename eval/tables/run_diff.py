@@ -20,7 +20,7 @@ from chexqa.contract.read_run import Run
 from chexqa.eval.scoring import predictions, rereading
 from chexqa.eval.scoring.csv_and_parquet import tidy
 from chexqa.eval.scoring.grade import MARGIN, UNFINISHED, Graded, find_benchmark, grade, label, protocol_name
-from chexqa.eval.scoring.sample import ScoredSample, scored_sample
+from chexqa.eval.scoring.sample import CHANCE, ScoredSample, scored_sample
 from chexqa.eval.scoring.significance import intervals_agreeing_with_p, mcnemar
 from chexqa.eval.tables import model_pairs
 from chexqa.eval.tables.levels_and_stages import OVERALL
@@ -106,11 +106,11 @@ def compare_runs(
     return [replace(one, note=note) for one in sorted(found, key=lambda one: -one.items.height)]
 
 
-def load_pair(paths: tuple[Path, Path], folders: Sequence[Path | None]) -> tuple[Run, Run]:
+def load_pair(paths: tuple[Path, Path], benchmark_folders: Sequence[Path | None]) -> tuple[Run, Run]:
     """Load two runs; each path is a run's folder or a file of predictions (``.jsonl``).
 
-    ``folders`` has the benchmark's folder for each path. It matters only for a file of predictions; None means that the
-    file has the same benchmark as the other path.
+    ``benchmark_folders`` has the benchmark's folder for each path, used for files of predictions only. None stands
+    for the benchmark of the other path.
     """
     # If both paths are the same folder, the run is loaded once, and its log lines that are not turns are reported once.
     found: dict[Path, Run | None] = {}
@@ -120,8 +120,8 @@ def load_pair(paths: tuple[Path, Path], folders: Sequence[Path | None]) -> tuple
         read_run.say(run.aside)
     first, second = (found[path] for path in paths)
     return (
-        first or _predicted(paths[0], folders[0], second),
-        second or _predicted(paths[1], folders[1] or folders[0], first),
+        first or _predicted(paths[0], benchmark_folders[0], second),
+        second or _predicted(paths[1], benchmark_folders[1] or benchmark_folders[0], first),
     )
 
 
@@ -244,10 +244,18 @@ def _items(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
                          change.alias("change"))  # fmt: skip
 
 
+def _kind_rows(study: ScoredSample) -> pl.DataFrame:
+    """Return rows as ``score_rows`` does, but with one score for each kind of question: its accuracy."""
+    rows = study.rows.with_columns(
+        pl.lit(0.0).alias(CHANCE), score=pl.col("kind"), part=pl.col("kind"), stratum=pl.lit("")
+    )
+    return rows.select(model_pairs.SCORE_COLUMNS)
+
+
 def _scores(study: ScoredSample, items: pl.DataFrame) -> pl.DataFrame:
     """Return a row for each level, the mean of levels, the grid and each kind: both values, difference, test."""
     parts = []
-    for rows in (model_pairs.score_rows(study), model_pairs.kind_rows(study)):
+    for rows in (model_pairs.score_rows(study), _kind_rows(study)):
         if rows.height:
             # The second run comes first, so that a positive difference is a gain from the first run to the second.
             matrix = model_pairs.make_matrix(study.sample, rows, [SECOND, FIRST], PROTOCOL, main=False)

@@ -190,9 +190,10 @@ def _component(part: Part, sides: tuple[str, ...], ground: Ground) -> Component:
 class Judgement:
     """Regions and lungs of a case that count as affected under a recipe's rules.
 
+    With the rule ``component``, a component that reaches the threshold share in no region affects the region that it
+    covers most. ``by_small_components`` has the regions that are affected only in this way.
+
     - ``involved``: the affected regions in the order of ``REGIONS``.
-    - ``filled_most``: the affected regions in which no component reaches the threshold share. A component that reaches
-      this share in no region affects the region that it covers most. Empty with the rule ``union``.
     - ``lung_area``: the number of covered pixels of each given lung, keyed by side.
     - ``lung_share``: the covered share of each given lung, keyed by side.
     """
@@ -201,7 +202,7 @@ class Judgement:
     involved: tuple[str, ...]
     lung_area: dict[str, int]
     lung_share: dict[str, float]
-    filled_most: tuple[str, ...] = ()
+    by_small_components: tuple[str, ...] = ()
 
     @property
     def zones(self) -> int:
@@ -215,8 +216,7 @@ def judge(measures: Measures, rules: AttributeRules) -> Judgement:
     most: set[str] = set()
     if rules.rule == "component":
         reached = {name for part in measures.components for name, value in part.regions.items() if value >= least}
-        # A component below the share in every region affects the region that it covers most.
-        most = {name for part in measures.components for name in _filled_most(part.regions, least)} - reached
+        most = {name for part in measures.components for name in _region_of_small(part.regions, least)} - reached
         involved = reached | most
         parts = [part.lungs for part in measures.components]
     else:
@@ -228,11 +228,8 @@ def judge(measures: Measures, rules: AttributeRules) -> Judgement:
     return Judgement(measures, in_order, area, share, by_most)
 
 
-def _filled_most(touched: Mapping[str, float], least: float) -> set[str]:
-    """Return, as a set of one, the region that a component covers most.
-
-    The set is empty if the component covers no region, or covers at least the share ``least`` of some region.
-    """
+def _region_of_small(touched: Mapping[str, float], least: float) -> set[str]:
+    """Return the region that a component covers most; empty if it covers a share of ``least`` or more of a region."""
     if not touched or max(touched.values()) >= least:
         return set()
     return {max(touched, key=lambda name: (touched[name], -REGIONS.index(name)))}

@@ -69,7 +69,7 @@ def score_all(features: Features) -> list[Result]:
             results.append(_of_items(kind, features.rows[kind]))
         elif kind in POINT_KINDS:
             names = [*(one.name for one in OF_POINTS if one.sort == "artefact"), "position", "colour"]
-            results.append(_of_candidates(kind, features.by_side[kind], names))
+            results.append(_of_candidates(kind, features.points_by_side[kind], names))
         else:
             names = [*(one.name for one in OF_RESULTS), "position"]
             results.append(_of_candidates(kind, features.choices[kind], names))

@@ -121,17 +121,18 @@ class BinaryScore(NamedTuple):
 class NullScore(NamedTuple):
     """Distribution of the number of right answers that a predictor gives by chance.
 
-    A hit is a picked candidate that is right. The number of right answers is ``least + each * hits``.
+    The number is ``right_without_hits + right_per_hit * hits``; a hit is a picked candidate that is right.
 
     - ``mass``: the probabilities of 0, 1, 2, … hits.
-    - ``least``: the number of right answers if there is no hit.
-    - ``each``: the number of right answers that a hit adds: 1 if each pick is an answer; 2 if each candidate gets a
-      yes or a no (the number of picks is fixed, so one more right yes is also one more right no).
+    - ``right_per_hit``: 1 if only picks are answers, 2 if every candidate gets a yes or a no.
+
+    Example of yes or no: 12 of 20 cases are positive, and 10 get a yes. With 6 right yes there are 4 right no; with 7
+    there are 5.
     """
 
     mass: Mass
-    least: float
-    each: float
+    right_without_hits: float
+    right_per_hit: float
 
     @classmethod
     def of(cls, contests: Iterable[Contest], answers: int, right: int) -> NullScore:
@@ -142,12 +143,12 @@ class NullScore(NamedTuple):
         - ``right``: the number of the predictor's right answers.
         """
         rows = list(contests)
-        hits, each = sum(row.hits for row in rows), 1 if answers == sum(row.picked for row in rows) else 2
-        return cls(mass_of_hits(rows), right - each * hits, each)
+        hits, per_hit = sum(row.hits for row in rows), 1 if answers == sum(row.picked for row in rows) else 2
+        return cls(mass_of_hits(rows), right - per_hit * hits, per_hit)
 
     def p(self, right: int) -> float:
         """Return the probability that chance alone gives at least ``right`` right answers."""
-        return min(1.0, float(self.mass[round((right - self.least) / self.each) :].sum()))
+        return min(1.0, float(self.mass[round((right - self.right_without_hits) / self.right_per_hit) :].sum()))
 
     def detectable(self, level: float) -> float | None:
         """Return the expected number of right answers under the smallest detectable leak; None if none is detectable.
@@ -155,7 +156,7 @@ class NullScore(NamedTuple):
         A leak is detectable if a test at ``level`` finds it with probability 0.8 or more.
         """
         hits = detectable_hits(self.mass, level)
-        return None if hits is None else self.least + self.each * hits
+        return None if hits is None else self.right_without_hits + self.right_per_hit * hits
 
 
 @functools.lru_cache(maxsize=4096)

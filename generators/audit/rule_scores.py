@@ -186,15 +186,15 @@ def _of_candidates(kind: str, features: Features) -> list[Result]:
     if kind == "revision_result":
         results += _of_results(kind, choices)
     if kind in POINT_KINDS:
-        by_side = features.by_side[kind]
+        by_side = features.points_by_side[kind]
         results += [
             _scored(kind, sort, f"{name}, on its side", choice_rules(by_side, name, _ends))
             for sort, name, _ in OF_POINTS
         ]
         if kind == POINT_KINDS[-1]:
-            rules = choice_rules(features.edits, "inside", sides)
+            rules = choice_rules(features.points_of_cases, "inside", sides)
             results.append(_scored(kind, "artefact", "side, to mark any edit", rules))
-            rules = by_room(features.edits, "inside", sides)
+            rules = by_room(features.points_of_cases, "inside", sides)
             results.append(_scored(kind, "artefact", "side, to mark any edit, by room", rules))
     return results
 

@@ -159,14 +159,14 @@ class Features:
 
     - ``rows``: the features of each item as a whole, in file order.
     - ``choices``: the options of each item, except "none".
-    - ``by_side``: two entries for each item on points: its points outside the outline, then its points inside.
-    - ``edits``: one entry for each case with points: all its points; a point is right if it marks an edit.
+    - ``points_by_side``: the points outside the outline, then the points inside, for each item on points.
+    - ``points_of_cases``: all points of each case; the right points are those on an edit.
     """
 
     rows: dict[str, list[ItemFeatures]]
     choices: dict[str, list[Choice]]
-    by_side: dict[str, list[Choice]]
-    edits: list[Choice]
+    points_by_side: dict[str, list[Choice]]
+    points_of_cases: list[Choice]
 
 
 @dataclass(frozen=True)
@@ -305,15 +305,15 @@ def _lay_out(
         features.choices[item.kind].append(choice)
         if item.kind in POINT_KINDS:
             for side in (0.0, 1.0):
-                inside = choice.features.get("inside", ())
-                features.by_side[item.kind].append(choice.part([n for n, value in enumerate(inside) if value == side]))
+                on_side = [n for n, value in enumerate(choice.features.get("inside", ())) if value == side]
+                features.points_by_side[item.kind].append(choice.part(on_side))
             # Both point items of a case show the same points: a point that marks an edit is right in one of the two.
             other = marked.pop(item.case_id, None)
             if other is None:
                 marked[item.case_id] = list(choice.right)
             else:
                 either = tuple(first or second for first, second in zip(other, choice.right, strict=True))
-                features.edits.append(replace(choice, right=either))
+                features.points_of_cases.append(replace(choice, right=either))
     return features
 
 

@@ -143,7 +143,8 @@ class EditSets:
                 return "no choice of edits gives four outlines each of which could be the right one"
             trues, squares = self._pairs(able, shares)
         rng = self.sampler.rng
-        areas, shares_of_areas = levels_of_area(self.changes[squares, 0], _AREA)
+        areas = area_categories(self.changes[squares, 0])
+        shares_of_areas = [wanted_shares(column, _AREA) for column in areas.T]
         levels = [
             self.of_true(trues),
             self._ranks(trues, squares),
@@ -297,32 +298,31 @@ class EditSets:
         return np.stack([areas, lengths, 2 * lengths - areas], axis=1)
 
 
-def levels_of_area(changes: Weights, shares: Weights) -> tuple[Numbers, list[Weights]]:
-    """Return the category by area of N sets of four pictures, and the wanted share of each category.
+def area_categories(changes: Weights) -> Numbers:
+    """Return two categories ``(N, 2)`` of each of N sets of four pictures, one right and three wrong.
 
-    The sets are sorted in two ways. The categories are an array ``(N, 2)``; the wanted shares are two arrays ``(12,)``.
-    A category is ``4 * grade + rank``:
+    ``changes (N, 3)`` is ``log(wrong area / right area)`` of the wrong pictures. A category is ``4 * grade + rank``:
 
-    - rank: the number of wrong pictures with a smaller area than the right picture, from 0 to 3.
-    - grade: how much two of the areas differ (0 little, 1 more, 2 much): the smallest and the second smallest area in
-      the first way, the smallest and the largest area in the second way.
+    - rank: the number of wrong pictures with a smaller area than the right picture, 0 to 3.
+    - grade: how far two areas are apart (0 little, 1 more, 2 much): the two smallest areas in the first category, the
+      smallest and the largest area in the second.
+    """
+    areas = np.sort(np.pad(changes, ((0, 0), (0, 1))), axis=1)
+    ranks = (changes < 0).sum(axis=1)
+    steps = areas[:, 1] - areas[:, 0], areas[:, 3] - areas[:, 0]
+    grades = [np.searchsorted(cuts, step) for step, cuts in zip(steps, _LEVELS_OF_STEPS, strict=True)]
+    return np.stack([len(EVEN) * grade + ranks for grade in grades], axis=1)
 
-    Arguments:
 
-    - ``changes (N, 3)``: ``log(wrong area / right area)`` of each set's three wrong pictures.
-    - ``shares (3, 4)``: the wanted share of each rank (column) among the sets of a grade (row).
+def wanted_shares(categories: Numbers, shares: Weights) -> Weights:
+    """Return the wanted share ``(12,)`` of each category of :func:`area_categories`, in one column ``(N,)`` of them.
+
+    ``shares (3, 4)`` has the wanted share of each rank (column) among the sets of a grade (row).
     """
     # Each grade keeps its share of the sets. A guesser sees how large the differences are, so the wanted shares of the
     # ranks must hold in each grade and not only over all grades.
-    areas = np.sort(np.pad(changes, ((0, 0), (0, 1))), axis=1)
-    ranks = (changes < 0).sum(axis=1)
-    columns, wanted = [], []
-    for step, cuts in zip((areas[:, 1] - areas[:, 0], areas[:, 3] - areas[:, 0]), _LEVELS_OF_STEPS, strict=True):
-        level = np.searchsorted(cuts, step)
-        counts = np.bincount(level, minlength=len(shares))
-        columns.append(len(EVEN) * level + ranks)
-        wanted.append((counts[:, None] / max(1, len(level)) * shares).ravel())
-    return np.stack(columns, axis=1), wanted
+    counts = np.bincount(categories // len(EVEN), minlength=len(shares))
+    return np.asarray((counts[:, None] / max(1, len(categories)) * shares).ravel())
 
 
 def _length(mask: Mask) -> float:

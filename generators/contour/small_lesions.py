@@ -20,9 +20,10 @@ from chexqa.generators.contour.edit_sets import (
     EditSets,
     Numbers,
     Weights,
+    area_categories,
     draw_edits,
-    levels_of_area,
     overlap,
+    wanted_shares,
 )
 from chexqa.generators.contour.edits import Edit
 from chexqa.generators.contour.raking import rake
@@ -67,7 +68,8 @@ def draw_revisions(pool: EditSets, spacing: float, modest: bool) -> Choice | str
     if not any(len(one.threes) for one in revised):
         return "no three other edits are different enough from the true edit and from each other"
     levels, tilt, areas = (np.concatenate(columns) for columns in zip(*(one[2:] for one in revised), strict=True))
-    columns, shares = levels_of_area(areas, _AREA)
+    columns = area_categories(areas)
+    shares = [wanted_shares(column, _AREA) for column in columns.T]
     likely = rake(np.concatenate([levels, columns], axis=1), [*[EVEN] * levels.shape[1], *shares], tilt)
     index = int(rng.choice(len(levels), p=likely))
     edits, three = [(one.edits, three) for one in revised for three in one.threes][index]

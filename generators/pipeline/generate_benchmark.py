@@ -117,25 +117,25 @@ class CaseSummary:
     """Summary of a case's survey that stays in memory.
 
     - ``usable``: True if the case can get a question path.
-    - ``flagged``: True if a little noise in the masks would change the key of an attribute item.
+    - ``unstable_key``: True if slightly different masks would change the key of an attribute item.
     - ``grid``: True if the case has a grid item.
     - ``places``: the kinds of question on places that the case can get.
     - ``larger``: the correct option of the comparison item, or None.
-    - ``depth``: the depth of the case's shallowest true edit, as a fraction of the picture's longer side; None if no
-      edits are planned or the recipe gives no depths.
-    - ``size``: the lesion's share of the picture.
+    - ``edit_depth``: the depth of the shallowest true edit as a fraction of the picture's longer side, if the recipe
+      gives depths.
+    - ``lesion_share``: the lesion's share of the picture.
     """
 
     finding: str
     present: bool
     image_key: str | None
     usable: bool
-    flagged: bool
+    unstable_key: bool
     grid: bool
     places: tuple[str, ...]
     larger: str | None
-    depth: float | None
-    size: float
+    edit_depth: float | None
+    lesion_share: float
     skipped: list[tuple[str | None, str]]
 
     @classmethod
@@ -147,18 +147,18 @@ class CaseSummary:
             present=survey.present,
             image_key=survey.image_key,
             usable=survey.perception is not None,
-            flagged=drawn is not None and not all(drawn.stable.values()),
+            unstable_key=drawn is not None and not all(drawn.stable.values()),
             grid=survey.grid is not None,
             places=() if survey.places is None else survey.places.kinds,
-            depth=None if recipe is None or not recipe.depths else _depth(survey),
-            size=0.0 if survey.size is None else survey.size.lesion_share,
+            edit_depth=None if recipe is None or not recipe.depths else _depth(survey),
+            lesion_share=0.0 if survey.size is None else survey.size.lesion_share,
             larger=None if drawn is None or recipe is None else balance_positions.correct_name(drawn, recipe),
             skipped=list(survey.skipped),
         )
 
 
 def _depth(survey: Survey) -> float | None:
-    """Return the depth of a case's shallowest true edit, as in :class:`CaseSummary`; None if no edits are planned."""
+    """Return the depth of a case's shallowest true edit as a fraction of the longer side; None without edits."""
     plan = None if survey.perception is None else survey.perception.plan
     if plan is None or survey.size is None:
         return None
@@ -210,7 +210,13 @@ def _draw(summaries: dict[str, CaseSummary], job: GenerationJob, original: Origi
         return Draw(draw_again(usable, job.seed), {}, ())
     candidates = [
         Candidate(
-            case_id, summary.finding, summary.present, summary.image_key, summary.flagged, summary.depth, summary.size
+            case_id,
+            summary.finding,
+            summary.present,
+            summary.image_key,
+            summary.unstable_key,
+            summary.edit_depth,
+            summary.lesion_share,
         )
         for case_id, summary in summaries.items()
         if summary.usable and summary.image_key is not None

@@ -43,9 +43,8 @@ class PerceptionRecipe:
       findings.
     - ``exclude_relatives``: True if no lesion-free case may show a parent, child or look-alike of the finding.
     - ``pa_only``: the findings that are asked about on PA views only.
-    - ``depths``: the possible depths of edits, as fractions of the picture's longer side. Each case gets one of them
-      for all its edits; small, medium and large lesions get each depth equally often. If empty, edits have any depth
-      that ``deformation`` allows.
+    - ``depths``: possible depths of edits, as fractions of the picture's longer side; all edits of a case have the same
+      depth. If no depths are given, edits have any depth that ``deformation`` allows.
     """
 
     name: str
@@ -60,7 +59,7 @@ class PerceptionRecipe:
     points: PointRules
     attributes: AttributeRules
     pa_only: tuple[str, ...] = ()
-    depths: tuple[float, ...] = ()
+    depths: tuple[float, ...] = ()  # small, medium and large lesions get each depth equally often
 
     def to_record(self) -> Record:
         """Return the JSON form, from which a benchmark's hash of the recipe is computed."""

@@ -355,10 +355,10 @@ def test_wrong_places_are_free_of_the_lesion_as_long_as_there_are_such() -> None
 def test_a_small_part_names_the_region_that_it_fills_most_as_counting_for_that_alone() -> None:
     small = {"left_mid_lateral": 0.12, "left_mid_peripheral": 0.19}
     judged = attribute_keys.judge(measures_by_share(small, {"right_upper_medial": 0.5}), RECIPE)
-    assert judged.filled_most == ("left_mid_peripheral",)
+    assert judged.by_small_components == ("left_mid_peripheral",)
     assert set(judged.involved) == {"left_mid_peripheral", "right_upper_medial"}
     large = attribute_keys.judge(measures_by_share(small, {"left_mid_peripheral": 0.3}), RECIPE)
-    assert large.filled_most == (), "another part reaches the threshold there"
+    assert large.by_small_components == (), "another part reaches the threshold there"
 
 
 def test_one_lung_has_too_few_regions_for_eleven_options_and_says_so() -> None:

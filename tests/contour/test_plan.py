@@ -207,7 +207,8 @@ def test_choosing_by_size_gains_little_where_steps_between_the_pictures_are_smal
 def test_every_rank_in_area_gets_its_share_where_steps_are_small_and_where_they_are_large() -> None:
     by_rank = np.array([[0.05, 0.05, 0.1], [-0.05, 0.06, 0.01], [0.05, -0.06, -0.01], [-0.05, -0.05, -0.1]])
     small, large = np.repeat(by_rank, [4, 1, 1, 1], axis=0), 4 * np.repeat(by_rank, [1, 1, 1, 4], axis=0)
-    columns, shares = edit_sets.levels_of_area(np.concatenate([small, large]), np.tile(edit_sets.EVEN, (3, 1)))
+    columns = edit_sets.area_categories(np.concatenate([small, large]))
+    shares = [edit_sets.wanted_shares(column, np.tile(edit_sets.EVEN, (3, 1))) for column in columns.T]
     weights = rake(columns, shares)
     assert weights[:4] == pytest.approx(4 * [1 / 32])
     assert weights[4:11].tolist() == pytest.approx([*6 * [1 / 8], 1 / 32])

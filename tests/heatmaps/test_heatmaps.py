@@ -134,7 +134,7 @@ def test_otsus_threshold_is_the_one_of_the_greatest_variance_between_classes(see
     rng = np.random.default_rng(seed)
     values, mask = metrics.fit(rng.normal(0, 1, (9, 9)).cumsum(axis=1), (60, 60)), rng.random((60, 60)) < 0.3
     grey = (255 * values).astype(np.uint8)
-    assert metrics.otsu(metrics.levels(values, np.flatnonzero(mask)).whole) == slow_otsu(grey)
+    assert metrics.otsu(metrics.in_steps(values, np.flatnonzero(mask)).grey_levels()) == slow_otsu(grey)
     found = metrics.grade_map(values, mask, (), None)
     marked = grey > slow_otsu(grey)
     assert (found["iou_otsu"], found["dice_otsu"]) == (masks.iou(marked, mask), masks.dice(marked, mask))

@@ -25,7 +25,7 @@ from chexqa.eval.report.display_notes import plain_table
 from chexqa.eval.scoring.sample import scored_sample
 from chexqa.eval.scoring.significance import exchange_labels
 from chexqa.eval.tables import fresh_seeds, glossary
-from chexqa.eval.tables.fresh_seeds import MEAN_OF_KINDS, drop_table, model_drops
+from chexqa.eval.tables.fresh_seeds import MEAN_OF_KINDS, ModelPair, compute_drops, model_drops
 from chexqa.files.errors import InputError
 from chexqa.stats import holm
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.xdist_group("fresh_seeds")
 
 Cli = Callable[..., tuple[int, str, str]]
 ANEW = [name for name, kind in KINDS.items() if kind.drawn_anew]
-PAIRS = [("m", "m", "independent")]
+PAIRS = [ModelPair("m", "m", "independent")]
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def fewer_exchanges(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def table(first: Benchmark, fresh: Benchmark, frames: tuple[pl.DataFrame, pl.DataFrame]) -> dict[str, dict[str, Any]]:
-    drops, _ = drop_table((first, fresh), frames, PAIRS)
+    drops, _ = compute_drops((first, fresh), frames, PAIRS)
     return {row["kind"]: row for row in drops.to_dicts()}
 
 
@@ -105,9 +105,11 @@ def test_baselines_have_no_verdict_and_cost_the_models_no_power(first: Benchmark
     frames = [
         graded(bench, *(run_of(bench, memoriser(first, 0), name) for name in names)).grades for bench in (first, fresh)
     ]
-    both, _ = drop_table((first, fresh), (frames[0], frames[1]), [(name, name, "independent") for name in names])
+    both, _ = compute_drops(
+        (first, fresh), (frames[0], frames[1]), [ModelPair(name, name, "independent") for name in names]
+    )
     assert both.filter(pl.col("model") != "m")["verdict"].null_count() == len(ANEW) + 1
-    alone, _ = drop_table((first, fresh), (frames[0], frames[1]), PAIRS)
+    alone, _ = compute_drops((first, fresh), (frames[0], frames[1]), PAIRS)
     assert both.filter(pl.col("model") == "m").equals(alone)
 
 
@@ -145,7 +147,7 @@ def test_questions_that_came_out_the_same_and_items_of_one_side_alone_are_left_o
     frames[0] = frames[0].with_columns(
         pl.when(pl.col("item_id") == unfinished).then(pl.lit("error")).otherwise("state").alias("state")
     )
-    drops, left_out = drop_table((first, fresh), (frames[0], frames[1]), PAIRS)
+    drops, left_out = compute_drops((first, fresh), (frames[0], frames[1]), PAIRS)
     assert left_out == {"unfinished": 1, "the same question in both benchmarks": 2, "contested": 1, "not in both": 2}
     counts = {row["kind"]: (row["items"], row["items_fresh"]) for row in drops.to_dicts()}
     assert counts["location"] == (38, 38)
@@ -159,7 +161,7 @@ def test_a_model_that_answered_one_side_alone_has_no_row(first: Benchmark) -> No
     assert model_drops(one, graded(other, run_of(other, lambda _: (1,)))).height == 0
     nothing = graded(fresh, run_of(fresh, lambda _: (1,))).grades.filter(pl.col("kind") == "detection")
     with pytest.raises(InputError, match="no finished item on a common case"):
-        drop_table((first, fresh), (one.grades, nothing), PAIRS)
+        compute_drops((first, fresh), (one.grades, nothing), PAIRS)
 
 
 def test_runs_that_cannot_be_compared_are_refused_in_one_sentence(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from chexqa.contract import benchmark, read_run
 from chexqa.contract.cases import MANIFEST, Case, read_manifest
 from chexqa.contract.read_run import Turn
-from chexqa.eval.places.drawn_places import Answerer, turns_by_item
+from chexqa.eval.places.drawn_places import Answerer, first_turns
 from chexqa.files.errors import InputError
 from chexqa.files.opening import real, sha256_of
 from chexqa.review.columns import check_authors
@@ -57,7 +57,7 @@ def answers_in(bench: benchmark.Benchmark, runs: Sequence[Path]) -> dict[str, li
             raise InputError(
                 f"--run {run.folder}: is a run of another benchmark than {bench.folder}; name another run."
             )
-    return {name: told for name, told in turns_by_item(loaded).items() if bench.item[name].form.is_place}
+    return {name: told for name, told in first_turns(loaded).items() if bench.item[name].form.is_place}
 
 
 def _sources(bench: benchmark.Benchmark, manifest: Path | None, image_root: Path | None) -> dict[str, Case]:

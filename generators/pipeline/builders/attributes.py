@@ -20,7 +20,7 @@ def _zones(builder: ItemBuilder, kind: Kind, found: AttributeSurvey) -> Parts:
         involved=found.judged.involved,
         union=found.judged.measures.union,
         components=found.judged.measures.components,
-        filled_most=found.judged.filled_most,
+        filled_most=found.judged.by_small_components,
     )
 
 
@@ -32,7 +32,7 @@ def _places(builder: ItemBuilder, kind: Kind, found: AttributeSurvey) -> Parts:
         involved=found.judged.involved,
         union=found.judged.measures.union,
         components=found.judged.measures.components,
-        filled_most=found.judged.filled_most,
+        filled_most=found.judged.by_small_components,
     )
 
 
