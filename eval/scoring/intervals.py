@@ -72,8 +72,8 @@ class Groups:
 
 
 @dataclass(frozen=True, eq=False)
-class Makeup:
-    """Numbers ``(M,)`` from which the intervals of M scores are computed.
+class IntervalTerms:
+    """Terms ``(M,)`` from which the intervals of M scores are computed.
 
     - ``best``: the largest possible score; NaN if it is not known.
     - ``scale``: the largest possible score minus the smallest possible score.
@@ -95,11 +95,11 @@ class Makeup:
     # Sum of a² / f over the score's shares; a is a share's term of ``alike``, and f its degrees of freedom.
     alike_squares: Floats
 
-    def sum(self, weights: sparse.csr_matrix, variance: Floats) -> Makeup:
-        """Return the makeup of C sums of scores with the weights ``weights (C, M)`` and variances ``variance (C,)``."""
+    def weighted_sums(self, weights: sparse.csr_matrix, variance: Floats) -> IntervalTerms:
+        """Return the terms of C sums of scores, from the scores' ``weights (C, M)`` and the sums' ``variance (C,)``."""
         down = (abs(weights) - weights) / 2
         least = np.where(_by_row(weights, weights.data < 0) > 0, np.nan, _weighted(weights, self.least, 2))
-        return Makeup(
+        return IntervalTerms(
             _weighted(weights, self.best) + _weighted(down, self.scale), _weighted(abs(weights), self.scale), variance,
             least, _weighted(weights, self.rarer, 0), _weighted(weights, self.alike, 2),
             _weighted(weights, self.alike_squares, 4),
@@ -154,12 +154,10 @@ class Estimates:
     - ``value (M,)``: the scores; NaN for a score that cannot be computed.
     - ``below, above (M,)``: the distances from the score to the lower and to the upper end of its interval.
     - ``influence (M, P)``: the clusters' contributions to the score's error. Their squares sum to the score's variance.
-    - ``members (M, P)``: above 0 if the cluster has answers in the score, otherwise 0. For a share of right answers,
-      the value is how much the share rises if all answers of the cluster turn from wrong to right.
+    - ``members (M, P)``: how much a share rises if all answers of the cluster turn from wrong to right.
     - ``answers (M, P)``: the number of a cluster's answers; empty for scores without answers, such as overlaps.
-    - ``min_clusters (M,)``: the number of clusters in the score; for a combination of scores, the smallest of their
-      numbers.
-    - ``makeup``: the numbers from which the intervals are computed.
+    - ``min_clusters (M,)``: the number of clusters; in a combination, that of the score with the fewest clusters.
+    - ``terms``: the terms from which the intervals are computed.
     """
 
     value: Floats
@@ -167,11 +165,12 @@ class Estimates:
     above: Floats
     # The products of two rows sum to the covariance of the two scores.
     influence: sparse.csr_matrix
-    # In a difference of two scores, the larger one of their entries.
+    # In a difference of two shares, the larger one of their entries. In a mean of values outside 0 to 1, 1 for every
+    # cluster with answers.
     members: sparse.csr_matrix
     answers: sparse.csr_matrix
     min_clusters: Ints
-    makeup: Makeup
+    terms: IntervalTerms
 
     @property
     def clusters(self) -> Ints:
@@ -190,7 +189,7 @@ class Estimates:
         min_clusters = np.array([self.min_clusters[entry].min() if len(entry) else 0 for entry in used], np.int64)
         influence = sparse.csr_matrix(weights @ self.influence)
         members, answers = (_larger_side(weights, self.members), _larger_side(weights.sign(), self.answers))
-        made = self.makeup.sum(weights, _row_sums(influence, 2))
+        made = self.terms.weighted_sums(weights, _row_sums(influence, 2))
         below, above = made.of_shares(value, members)
         other = ~np.isfinite(made.least)
         if other.any():
@@ -204,7 +203,7 @@ class Estimates:
 
     def plus(self, constant: float) -> Estimates:
         """Return each score plus a constant."""
-        return replace(self, value=self.value + constant, makeup=replace(self.makeup, best=self.makeup.best + constant))
+        return replace(self, value=self.value + constant, terms=replace(self.terms, best=self.terms.best + constant))
 
     def join(self, other: Estimates) -> Estimates:
         """Return these scores, then the scores of ``other``, as one object."""
@@ -228,7 +227,7 @@ class Estimates:
     def standard_errors(self) -> Floats:
         """Return the standard errors ``(M,)`` of differences: the interval's larger half, divided by the t quantile."""
         half = np.abs(np.subtract(self.interval(), self.value)).max(axis=0)
-        return np.asarray(half / _quantile(self.makeup.freedom(self.members)))
+        return np.asarray(half / _quantile(self.terms.freedom(self.members)))
 
     def p_alike(self, margin: float) -> Floats:
         """Test whether each score is closer to zero than ``margin`` (above 0); return p ``(M,)``, NaN without interval.
@@ -236,7 +235,7 @@ class Estimates:
         p is below 0.05 if and only if the 90 % interval lies between ``-margin`` and ``margin``.
         """
         # Two one-sided t tests (TOST). The 90 % interval is the 95 % interval, scaled by the ratio of the t quantiles.
-        (low, high), freedom = self.interval(), np.fmax(self.makeup.freedom(self.members), 1)
+        (low, high), freedom = self.interval(), np.fmax(self.terms.freedom(self.members), 1)
         quantile = _quantile(freedom)
         ends = ((self.value + margin, self.value - low), (margin - self.value, high - self.value))
         tests = [special.stdtr(freedom, -_ratio(inside * quantile, distance)) for inside, distance in ends]
@@ -285,7 +284,7 @@ def _shares(
     least = (LEAST_EFFECT if binary else 0) * np.nan_to_num(_ratio(room * scale**2, whole.total**3))
     rarer = np.clip(np.minimum(part.total, whole.total - part.total), 0, None)
     alike = _row_sums(members, 2)
-    made = Makeup(
+    made = IntervalTerms(
         np.ones(len(value)), scale, _row_sums(influence, 2), least, rarer, alike, alike**2 / np.maximum(clusters - 1, 1)
     )
     below, above = made.of_shares(value, members)
@@ -317,7 +316,9 @@ def _differences(
     """Return scores with the intervals of differences; the scores lie between ``-most`` and ``most``."""
     clusters, none, best = np.diff(members.indptr), np.full(len(value), np.nan), np.full(len(value), most)
     alike = 1 / np.maximum(clusters, 1)
-    made = Makeup(best, 2 * best, _row_sums(influence, 2), none, none, alike, alike**2 / np.maximum(clusters - 1, 1))
+    made = IntervalTerms(
+        best, 2 * best, _row_sums(influence, 2), none, none, alike, alike**2 / np.maximum(clusters - 1, 1)
+    )
     below, above = made.of_differences(value, influence, members, answers)
     return Estimates(value, below, above, influence, members, answers, clusters.astype(np.int64), made)
 
@@ -364,7 +365,7 @@ def _quantile(freedom: Floats | Ints) -> Floats:
 def _each(change: Callable[..., Any], *tables: Any) -> Any:
     """Apply ``change`` to the arrays of ``tables``, field by field; return an object of their class."""
     made: Any = type(tables[0])
-    if made not in (Estimates, Makeup):
+    if made not in (Estimates, IntervalTerms):
         return change(*tables)
     return made(*(_each(change, *(getattr(table, field.name) for table in tables)) for field in fields(made)))
 
