@@ -165,8 +165,7 @@ class Estimates:
     above: Floats
     # The products of two rows sum to the covariance of the two scores.
     influence: sparse.csr_matrix
-    # In a difference of two shares, the larger one of their entries. In a mean of values outside 0 to 1, 1 for every
-    # cluster with answers.
+    # In a difference of two shares, the larger one of their entries; in other means, 1 for a cluster with answers.
     members: sparse.csr_matrix
     answers: sparse.csr_matrix
     min_clusters: Ints
