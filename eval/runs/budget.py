@@ -10,7 +10,7 @@ from chexqa.contract.read_run import ERROR, OVERFLOW, Turn
 from chexqa.files.terminal import plural
 
 # States that a request without a reply can end in.
-_UNANSWERED = ("refused", OVERFLOW, ERROR)
+UNANSWERED = ("refused", OVERFLOW, ERROR)
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def remark(attempts: int) -> str | None:
 
 def _without_reply(turn: Turn) -> bool:
     """Return True if a turn has no reply; turns of batches, and imported ones, have a reply although no latency."""
-    return turn.state in _UNANSWERED and (turn.latency_s, turn.raw, turn.usage) == (None, None, None)
+    return turn.state in UNANSWERED and (turn.latency_s, turn.raw, turn.usage) == (None, None, None)
 
 
 class _Counter:

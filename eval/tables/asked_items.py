@@ -294,13 +294,17 @@ def costs(study: ScoredSample) -> pl.DataFrame:
     - ``asked_altered``: the number of finished turns on altered and stressed items.
     - ``cost_altered_usd``: the cost of the turns in ``asked_altered``.
 
-    A cost, mean or median is null if the value of any turn is unknown.
+    A cost, mean or median is null if the value of any turn is unknown. Turns without a reply have neither tokens
+    nor a latency.
     """
-    rows = study.graded.grades.select(*WHO, "state", "cost_usd", "output_tokens", "latency_s")
+    rows = study.graded.grades.select(*WHO, "state", "cost_usd", "output_tokens", "latency_s", "reply")
     asked = rows.filter(~pl.col("state").is_in(UNFINISHED))
+    # A request that was refused, or too long, may have no reply, and so neither tokens nor a time.
+    nothing = pl.all_horizontal(pl.col("output_tokens", "latency_s", "reply").is_null())
+    is_unanswered = pl.col("state").is_in(budget.UNANSWERED) & nothing
 
     def whole(column: str, value: pl.Expr) -> pl.Expr:
-        return pl.when(pl.col(column).null_count() == 0).then(value)
+        return pl.when((pl.col(column).is_not_null() | is_unanswered).all()).then(value)
 
     table = asked.group_by(WHO, maintain_order=True).agg(
         pl.len().alias("asked"),

@@ -177,12 +177,14 @@ def test_too_few_patients_for_an_interval_tell_no_detectable_difference(handmade
     assert (row["patients"], row["standard_error"], row["detectable"], row["detectable_in_family"]) == (9, *3 * [None])
 
 
-def test_a_refused_request_costs_nothing_and_an_unknown_cost_stays_unknown(sixteen: Benchmark) -> None:
-    priced = [replace(turn, cost_usd=0.5, raw="Answer: 1") for turn in of_models(sixteen, a=[], b=[]).turns]
-    priced[0] = replace(priced[0], state="refused", parsed=None, raw=None, cost_usd=None)
-    priced[-1] = replace(priced[-1], raw=None, cost_usd=None)  # an imported answer without its text
+def test_a_refused_request_has_no_cost_and_no_time_and_what_is_unknown_stays_so(sixteen: Benchmark) -> None:
+    priced = [
+        replace(turn, cost_usd=0.5, latency_s=2.0, raw="Answer: 1") for turn in of_models(sixteen, a=[], b=[]).turns
+    ]
+    priced[0] = replace(priced[0], state="refused", parsed=None, raw=None, cost_usd=None, latency_s=None)
+    priced[-1] = replace(priced[-1], raw=None, cost_usd=None, latency_s=None)  # an imported answer without its text
     costs = rows(asked_items.costs(study(sixteen, [run(priced, ("a", "b"))])), "model")
-    assert [costs[name]["cost_usd"] for name in "ab"] == [0.5 * 15, None]
+    assert [(costs[name]["cost_usd"], costs[name]["latency_s"]) for name in "ab"] == [(0.5 * 15, 2), (None, None)]
 
 
 def test_equal_models_do_not_make_every_difference_detectable(sixteen: Benchmark) -> None:
