@@ -67,9 +67,8 @@ def figures(found: np.ndarray, threshold: float) -> list[np.ndarray]:
 
     1. the median of the fitted thresholds, divided by the true threshold, minus 1;
     2. the share of intervals that contain the true threshold;
-    3. the share of fitted thresholds that lie on the same side as the true threshold: below, within or above the tested
-       depths;
-    4. the share of intervals that lie wholly on another side than the true threshold.
+    3. the share of fitted thresholds that are below, within or above the tested depths, as the true threshold is;
+    4. the share of intervals that are wholly below, within or above the tested depths, where the true threshold is not.
 
     ``found`` ``(runs, 3, 3)`` has the result of :func:`run` for each run. ``threshold`` is the true threshold in px.
     """

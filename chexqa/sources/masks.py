@@ -238,11 +238,11 @@ def from_flat(
 ) -> Outcome:
     """Write a manifest for a folder ``masks`` with the masks of all pictures below ``images``.
 
-    The masks are PNG, TIFF or NIfTI files. ``labels`` decides which masks belong to a picture ``a.png``:
+    The masks are PNG, TIFF or NIfTI files. A picture ``a.png`` has either of these:
 
-    - ``labels`` has no names of values: one file for each finding or structure, such as ``a_effusion.png`` and
-      ``a_heart.png``. ``masks`` can be the same folder as ``images``.
-    - ``labels`` maps values to findings and structures: one label map, ``a.png``. The folders must differ.
+    - one label map ``a.png``, if ``labels`` says what the values of label maps mean. The folders must differ.
+    - otherwise one file for each finding or structure, such as ``a_effusion.png`` and ``a_heart.png``. ``masks`` can
+      be the same folder as ``images``.
 
     A DICOM SEG in another folder than ``images`` has the masks of its picture in either case.
     """

@@ -152,9 +152,10 @@ class Pictures:
         return {"polygons": [(np.array(part) * by).round(3).tolist() for part in source["polygons"]]}
 
     def check_inside(self, one: Annotation) -> None:
-        """Raise ``InputError`` if a box or an outline extends beyond its frame or, without one, its picture.
+        """Raise ``InputError`` if a box or an outline extends beyond the picture on which it was drawn.
 
-        Also raise it if the data set states another frame than the user.
+        That picture's size is stated by the data set or the user; if by neither, it is the picture file's size. Also
+        raise ``InputError`` if the data set and the user state different sizes.
         """
         frame = one.frame or self._frame
         if one.frame is not None and self._frame not in (None, one.frame):
@@ -234,7 +235,7 @@ def paired(
 ) -> list[tuple[Path, str]]:
     """Return each mask with the path of its picture; the key of a mask is its picture's name, with folders.
 
-    If any mask is in its picture's folder, a mask in another folder than the picture that its name fits has no picture.
+    If at least one mask is in the same folder as its picture, all must be: any other mask counts as without a picture.
     Masks without a picture are added to ``lost``. A name that fits several pictures is a fault or, if ``unmasked``
     (pictures without masks count as free of findings) is True, an ``InputError``.
     """

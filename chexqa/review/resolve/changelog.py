@@ -28,7 +28,7 @@ def entry(
     - ``statuses``: the number of items in each status.
     - ``changes``: records of the schema ``review_change``.
     - ``about``: the new version's ``benchmark.json``.
-    - ``lost``: the number of cases that lost their perception items.
+    - ``lost``: the number of cases whose items on perception (stages 1 to 4) were all removed.
     - ``readers``: the number of reviewers.
     """
     rows = list(changes)

@@ -70,7 +70,7 @@ class Place(NamedTuple):
 
 
 class Written(NamedTuple):
-    """Written review page; ``source_bytes`` is the size of the files with the radiographs' own pixels."""
+    """Written review page; ``source_bytes`` is the size of the files with radiographs in their original resolution."""
 
     file: str
     rows: int
