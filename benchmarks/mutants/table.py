@@ -146,7 +146,7 @@ MUTANTS = (
     # heat maps
     Mutant("eval/heatmaps/metrics.py", "TOLERANCE * max(mask.shape) / TOLERANCE_SIDE", "TOLERANCE", _HEATMAPS,
            "15 pixels are those of any picture, not of one of 1024"),
-    Mutant("eval/heatmaps/metrics.py", "256 * otsu(counted.whole) + 255,", "256 * otsu(counted.whole),", _HEATMAPS,
+    Mutant("eval/heatmaps/metrics.py", "256 * otsu(counted.grey_levels()) + 255,", "256 * otsu(counted.grey_levels()),", _HEATMAPS,
            "the level of Otsu's threshold is marked"),
     Mutant("eval/heatmaps/metrics.py", "np.sqrt(inside.var() + spread)", "np.sqrt(inside.var())", _HEATMAPS,
            "the noise outside the mask does not count in CNR"),
