@@ -72,8 +72,14 @@ def _limits(field: Schema) -> Iterator[str]:
     least, most = field.get("minItems"), field.get("maxItems")
     if least is not None and least == most:
         yield f"{least} entries"
-    elif least:
-        yield f"{least} or more entries"
+    elif least and most:
+        yield f"{least} to {most} entries"
+    elif least or most:
+        yield f"{least} or more entries" if least else f"at most {most} entries"
+    if field.get("uniqueItems"):
+        yield "no entry twice"
+    if "maxLength" in field:
+        yield f"at most {field['maxLength']} characters"
     if "pattern" in field:
         yield f"matches `{field['pattern']}`"
 
@@ -104,7 +110,9 @@ def _part(schema: Schema) -> str:
     """Return the tables of a schema: its own fields, its conditional fields (``allOf``) and its definitions."""
     head = "| field | type | meaning and bounds |\n| --- | --- | --- |\n"
     text = ""
-    if rows := list(_rows(schema)):
+    # The fields of a file that is a list, or an object with names of the user's, lie in its entries.
+    entries = [inner for inner in _inner("", schema) if inner[1] is not schema]
+    if rows := [*_rows(schema), *(row for prefix, inner in entries for row in _rows(inner, prefix.lstrip(".")))]:
         text += head + "\n".join(rows) + "\n\n"
     for choice in schema.get("allOf", ()):
         [(name, field)] = choice["if"]["properties"].items()
