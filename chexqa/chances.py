@@ -75,10 +75,12 @@ def of_points(own: int, other: int, weights: Sequence[float] = TRUE_POINTS) -> C
 def best_number(own: int, other: int, weights: Sequence[float] = TRUE_POINTS) -> int:
     """Return how many points a guesser must choose to be right with the highest probability.
 
-    The question and the arguments are those of :func:`of_points`.
+    The question asks which points on one side of the outline mark an error; there may be none. The arguments are as in
+    :func:`of_points`.
 
-    Example: one point lies on this side, and five on the other side. Choosing no point is right with probability 2/3,
-    choosing the only point on this side with probability 1/3.
+    Example: one point lies on this side, and five on the other side. On average, two of the six points mark an error.
+    Choosing the only point on this side is therefore right with probability 1/3, choosing no point with probability
+    2/3.
 
     >>> best_number(1, 5)
     0

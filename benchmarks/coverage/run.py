@@ -215,8 +215,8 @@ def few_lost_in_one_finding(random: np.random.Generator, draws: int, patients: i
                             ) -> tuple[Estimates, float]:  # fmt: skip
     """Simulate two models that differ only on the rarest of seven findings.
 
-    In a study, ``few`` answers are on average right from the first model and wrong from the second. Return each study's
-    estimate of the models' difference, and the true difference.
+    ``few`` is the mean number of answers in a study that the first model gets right and the second gets wrong. Return
+    each study's estimate of the models' difference, and the true difference.
     """
     # Each patient has one finding and one answer.
     small = max(10, patients // 31)
@@ -228,10 +228,11 @@ def few_lost_in_one_finding(random: np.random.Generator, draws: int, patients: i
 
 def few_lost_by_constants(random: np.random.Generator, draws: int, patients: int, few: float
                           ) -> tuple[Estimates, float]:  # fmt: skip
-    """Simulate a model that always says yes, and another one that says no to a few patients with the first finding.
+    """Simulate two models: one always says yes; the other says no only to a few patients with one of seven findings.
 
-    ``few`` is the mean number of these patients. The score is ``sensitivity + specificity - 1``, as a mean over seven
-    findings. Half of the patients asked about a finding have this finding.
+    ``few`` is the mean number of these patients in a study. The score is ``sensitivity + specificity - 1``, averaged
+    over the findings; half of the patients who are asked about a finding have it. Return each study's estimate of the
+    models' difference, and the true difference.
     """
     size = patients // (2 * FINDINGS)
     right = [np.full((draws, size), float(keyed_yes)) for keyed_yes in [1, 0] * FINDINGS]

@@ -267,7 +267,8 @@ class Maker:
 
 
 def outside(path: Path, folder: Path) -> Path:
-    """Copy a file out of the folder, as a target of links that no command may write through; return the new path."""
+    """Copy a file to a place outside its folder, so that a link can point to the copy; return the copy's path."""
+    # A command that changes the copy has written through the link, which is a failure.
     place = folder.with_name(f"{folder.name}.outside")
     place.write_bytes(path.read_bytes())
     os.utime(place, (1, 1))

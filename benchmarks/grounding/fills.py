@@ -199,8 +199,8 @@ def of_picture(image: Gray) -> Numbers:
 def measured(make: Callable[[], Lesion], fill: Fill) -> dict[str, tuple[Numbers, Numbers]] | None:
     """Fill a case; return the statistics of the two pictures that each test compares, keyed by the test's name.
 
-    The tests are those in :data:`PIXELS` and :data:`WHOLE`. For a case without ``Lesion.twin``, only the first test in
-    :data:`WHOLE` is possible. Return None if the case cannot be filled (:func:`patches`).
+    The tests are those in :data:`PIXELS` and :data:`WHOLE`. For a case without ``Lesion.twin``, the second and third
+    test in :data:`WHOLE` are left out. Return None if the case cannot be filled (:func:`patches`).
     """
     case = make()
     chosen = patches(case)

@@ -144,7 +144,7 @@ def right_or_wrong(item: Item, key: Answer, rng: random.Random) -> tuple[int, ..
 
 
 def same_bytes(saved: Path, sheet: Path, batch: Path, work: Path) -> None:
-    """Raise ``AssertionError`` unless a page and a sheet with the same answers are imported as the same bytes.
+    """Raise ``AssertionError`` unless a page and a sheet with the same answers give identical files of verdicts.
 
     - ``saved``: the saved page; its answers are copied into the sheet.
     - ``sheet``: the workbook with the same rows as the page.

@@ -195,10 +195,12 @@ def with_decoys(shares: Iterable[Share], works: Sequence[Work], seed: int) -> li
 def probabilities(works: Sequence[Work], overlap: float, seed: int, sampled: float = 1.0) -> dict[str, float]:
     """Return each case's probability of being shared (given to several reviewers), keyed by case id.
 
-    Cases are drawn one by one in a random order, and all cases of a drawn case's patient are shared. The drawing ends
-    when enough cases are shared. Let t be the share of all cases that have been drawn by then. A patient with k cases
-    is then shared with probability 1 - (1 - t)^k. The function multiplies this probability by ``sampled``, the
-    probability that a case was chosen for ``works``.
+    Cases are drawn one by one in a random order until enough cases are shared. All cases of a drawn case's patient are
+    shared. The probability is ``sampled * (1 - (1 - t) ** k)``:
+
+    - ``sampled``: the probability that a case was chosen for ``works``.
+    - ``t``: the number of drawn cases, divided by the number of all cases.
+    - ``k``: the number of the patient's cases.
     """
     _, passed = _shared_order(works, overlap, seed)
     share, sizes = passed / len(works) if works else 0.0, Counter(work.patient for work in works)

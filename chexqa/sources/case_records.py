@@ -278,10 +278,12 @@ def size_of(path: Path) -> tuple[int, int] | None:
 
 
 def read_label_names(path: Path) -> dict[str, str]:
-    """Return the name of each value or colour of label maps: of nnU-Net's or Decathlon's JSON, or of a CSV.
+    """Read the names of the values or colours in label maps; return the names, keyed by value or colour.
 
-    The JSON has ``labels``, either ``{"effusion": 4}`` or ``{"4": "effusion"}``. The CSV has the columns ``label`` (a
-    value, or a colour such as #ff0000 or 255 0 0) and ``name``. Raises ``InputError`` for any other file.
+    The background (0 or black) is left out. Raises ``InputError`` for any other file than these:
+
+    - A JSON file of nnU-Net or Decathlon. It has ``labels``, either ``{"effusion": 4}`` or ``{"4": "effusion"}``.
+    - A CSV with the columns ``label`` (a value, or a colour such as #ff0000 or 255 0 0) and ``name``.
     """
     if path.suffix.lower() != ".json":
         rows = Table(path, ("label", "name")).rows()

@@ -24,8 +24,8 @@ name           items that pass
 ``right``      items that this model has right
 ``wrong``      items that this model was asked and did not answer right
 ``model``      items that this model was asked; ``state``, ``said``, ``confidence`` and ``models`` then count
-               only its answers
-``protocol``   items that were asked with this protocol; all names then count only its answers
+               only this model's answers
+``protocol``   items asked with this protocol; all other filters then count only answers under this protocol
 ``state``      items with an answer of this result: ``correct``, ``wrong``, ``refused``, …, or ``not_correct``. On
                stressed items and on pictures with a filled lesion, an answer is ``changed`` if it differs from the
                answer to the original, and ``kept`` if it is the same

@@ -63,8 +63,8 @@ class Entry:
     - ``said``: the answer of each model and protocol; None for those that were not asked this item.
     - ``key``: the right options; None if the lesion is filled in, because the right answer is then unknown.
     - ``answer``: the item's line of ``answers.jsonl``; None for an altered item.
-    - ``frequent``: the mean score, on this kind and finding, of always giving the answer that is most often right for
-      other patients; None for an altered item.
+    - ``frequent``: a guesser's mean score on the items of this kind and finding; None for an altered item. The guesser
+      gives each item the answer that is most often right for other patients.
     - ``not_audited``: a text for each altered picture on which this question is not asked, with the reason.
     """
 

@@ -4,7 +4,7 @@
 - IS: how often answers stay when other lung tissue is filled in.
 - UAR: how often other patients get the same answer.
 
-A model that ignores the picture can pass all three, if it answers yes to most questions, chosen at random (see
+A model that ignores the picture and answers yes to a random majority of the questions can pass all three (see
 ``net_grounding``).
 """
 

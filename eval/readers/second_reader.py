@@ -23,10 +23,12 @@ COLUMNS: dict[str, Any] = {
 
 def load(folder: Path, benchmark: Benchmark, recipes: Sequence[str] = (), image_root: Path | None = None
          ) -> pl.DataFrame:  # fmt: skip
-    """Return a table (:data:`COLUMNS`) that says for each item whether the other reader's masks answer it correctly.
+    """Answer items made from one reader's masks with the other reader's masks; return a table (:data:`COLUMNS`).
 
-    The benchmark's items are answered from the second reader's masks. Items made from the second reader's masks are
-    answered from the benchmark's masks.
+    The first reader's masks are those of the benchmark. A row with ``back`` False has an item of the benchmark,
+    answered from the second reader's mask. A row with ``back`` True has an item made from the second reader's mask,
+    answered from the benchmark's mask. ``right`` says whether the answer is correct; it is null if the mask fits two
+    of the item's pictures about equally well.
 
     - ``folder``: the folder or manifest of the second reader's masks.
     - ``recipes``: names or files of the benchmark's recipes, needed if they are not chexqa's own.

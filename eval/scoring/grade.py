@@ -186,8 +186,9 @@ def grade_runs(
 ) -> Graded:
     """Return the grades of runs of a loaded benchmark.
 
-    - ``on``: the folder of a run. Only items that this run asked are graded, in all runs. If ``runs`` contains reader
-      studies, only items that each of these studies asked are graded, in the same way.
+    If ``runs`` contains reader studies, only items that all of these studies asked are graded, in every run.
+
+    - ``on``: the folder of one run; of all runs, only answers to items that this one asked are graded.
     - ``reread``: as in :func:`grade_folders`.
     """
     domains = _domains(runs, models_file)

@@ -46,10 +46,11 @@ class Pair(NamedTuple):
 
 
 def pairs(benchmark: Benchmark) -> list[Pair]:
-    """Return the benchmark's questions, each paired with every other wording of the question.
+    """Return a pair for each question of the benchmark and each other wording of this question.
 
-    If items ask the same question with different numbers, such as "a fifth" and "a quarter", each of these questions
-    is paired. Raise ``InputError`` if no question has another wording.
+    Questions that differ only in a threshold, such as "a fifth" and "a quarter", count as different questions.
+    Questions that differ only in the finding or the side count as the same question. Raise ``InputError`` if no
+    question has another wording.
     """
     language = str(benchmark.about["question_bank"]["language"])
     seen: dict[str, list[tuple[tuple[str, str], ...]]] = {}

@@ -70,10 +70,7 @@ def _label(model: str, protocol: str) -> str:
 
 
 def _wanted(finished: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
-    """Yield the model and the two protocols of each pair.
-
-    The first protocol of a pair is the main one, or the one without brackets.
-    """
+    """Yield the model and the two protocols of each pair (:func:`pairs_of`)."""
     own: dict[str, list[str]] = {}
     for model, protocol in finished:
         own.setdefault(model, []).append(protocol)
@@ -83,9 +80,12 @@ def _wanted(finished: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, str
 
 
 def pairs_of(names: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the pairs of protocols that differ only in the name before the brackets, or only in having brackets.
+    """Return the pairs of protocols to compare: those that differ in one thing.
 
-    The first protocol of a pair is ``end_to_end``, or the one without brackets.
+    A name can end in brackets. Two protocols are a pair in these cases:
+
+    - Only one name has brackets, and the text before them is the other name. The name without brackets comes first.
+    - Both names have the same brackets, or both have none. ``end_to_end``, with or without brackets, comes first.
 
     >>> pairs_of(["independent", "end_to_end (blind)", "end_to_end"])
     [('end_to_end', 'independent'), ('end_to_end', 'end_to_end (blind)')]

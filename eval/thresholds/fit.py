@@ -50,8 +50,8 @@ class Threshold(NamedTuple):
     - ``low``, ``high``: the ends of the interval, 0 and infinity where the interval is open; NaN for fewer than
       :data:`LEAST_OBSERVATIONS` observations.
     - ``slope``: how steeply the responses change with depth.
-    - ``bias``: the criterion in the task ``yes_no``, the share of error-free points that are marked in ``marks``, and
-      NaN in ``choice``.
+    - ``bias``: a number that depends on the task. For ``yes_no``, it is the criterion; for ``marks``, the share of
+      error-free points that get a mark; for ``choice``, NaN.
     - ``lapse``: the share of answers that do not depend on the picture.
     - ``tested``: the smallest and the largest tested depth.
     - ``is_determined``: False if the responses do not tell where the threshold lies.

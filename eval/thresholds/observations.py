@@ -26,9 +26,10 @@ def observations(study: ScoredSample) -> pl.DataFrame:
     Columns, beside those that name model, protocol, item and patient:
 
     - ``seen_in``: the task.
-    - ``option``: the number of the option that is chosen if the response is True.
     - ``depth``: the depth of the outline's error in pixels of the working image; null if there is no error.
     - ``response``: True if the model calls the outline wrong, marks the point, or chooses the right picture.
+    - ``option``: the number of the option that a model chooses for the response True. A row with the response False has
+      this number too.
     """
     units = list(_units(study.benchmark))
     read = study.said.select(*WHO, "item_id", "case_id", "cluster", "state", "parsed")

@@ -136,11 +136,11 @@ class NullScore(NamedTuple):
 
     @classmethod
     def of(cls, contests: Iterable[Contest], answers: int, right: int) -> NullScore:
-        """Return the distribution of the number of right answers that a predictor would give by chance.
+        """Return the distribution that a predictor's number of right answers would have by chance.
 
-        - ``contests``: the sets of candidates from which the predictor picked.
+        - ``contests``: the sets of candidates from which the predictor picked, with its hits.
         - ``answers``: the number of the predictor's answers: one for each pick, or one (yes or no) for each candidate.
-        - ``right``: the number of the predictor's right answers.
+        - ``right``: the observed number of right answers; only the field ``least`` is computed from it.
         """
         rows = list(contests)
         hits, per_hit = sum(row.hits for row in rows), 1 if answers == sum(row.picked for row in rows) else 2

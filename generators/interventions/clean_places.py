@@ -51,8 +51,8 @@ def clean_place(image: Gray, patch: Mask, lungs: Lungs, taken: Mask) -> Mask | N
 
     - The copy lies at the mirrored place in the other lung or, if that place is not free, elsewhere in the lungs.
     - The copy's area differs from the original's by a share of at most :data:`MOST_RESIZED`.
-    - The copy's share in the lungs is at least :data:`LEAST_IN_LUNG` or, if that is smaller, the original's share in
-      the lungs.
+    - At least the share :data:`LEAST_IN_LUNG` of the copy's area lies in the lungs. If a smaller share of the original
+      lies in the lungs, the original's share is enough.
     - The copy is farther than :data:`BAND` (a share of the longer side) from ``taken`` and from ``patch``.
     """
     band = scaled(BAND, image.shape)

@@ -1,7 +1,8 @@
 """The mirrored place in the other lung: each pixel of one lung corresponds to one pixel of the other.
 
-Both pixels have the same relative height in their lungs. In its row, each pixel has the same relative distance from the
-chest wall: 0 at the chest wall, 1 at the inner edge of the lung. Mirroring a place twice gives the place itself.
+The two pixels have the same relative height in their lungs, and the same relative distance from the chest wall,
+measured along their rows: 0 at the chest wall, 1 at the inner edge of the lung. Mirroring a place twice gives the place
+itself.
 """
 
 from __future__ import annotations

@@ -1,7 +1,11 @@
 """Generation of a benchmark folder from a manifest of cases, in two passes that can be interrupted.
 
-Read ``generate_benchmark``, then the two passes over a case: ``measure_pass`` (its ``survey``: measurements and random
-draws) and ``build_pass`` (its items). Then:
+Read ``generate_benchmark`` first, then the two passes over each case:
+
+- ``measure_pass``: makes the case's ``survey`` (measurements and random draws).
+- ``build_pass``: makes the case's items.
+
+Then:
 
 - ``case_paths``: which questions a case gets.
 - ``job``, ``recipe``: the settings.

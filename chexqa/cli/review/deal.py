@@ -25,9 +25,9 @@ _PATHS = click.Path(path_type=Path)
 @click.option(
     "--overlap",
     type=float,
-    help="Share of cases that several reviewers judge. They answer these cases first without seeing the key and then "
-    "with it, and get a folder for each of the two parts. With 0, each reviewer gets one sheet. Default: 0.2; 0 for a "
-    "single reviewer; 1 with --blind-answers.",
+    help="Share of cases that several reviewers judge. These reviewers answer the questions first in blind sheets, "
+    "which do not show the key, and then in a sheet that shows it. With 0, each reviewer gets one sheet. Default: 0.2; "
+    "0 for a single reviewer; 1 with --blind-answers.",
 )
 @click.option(
     "--overlap-readers",

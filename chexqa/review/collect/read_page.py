@@ -1,4 +1,4 @@
-"""Reading of the files that review pages save, and storage of the history of changes in them.
+"""Reading of the files that review pages save, and storage of the history of changes that these files contain.
 
 A saved row has the same cells as a row of a review sheet, such as the id, and is read in the same way.
 """

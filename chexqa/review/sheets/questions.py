@@ -137,11 +137,14 @@ class Questions:
         return works
 
     def narrowed(self, named: Sequence[tuple[str, ...]]) -> tuple[Questions, list[tuple[str, ...]]]:
-        """Keep only the named items in each case that has a named item; return the questions and the named cases.
+        """Restrict the questions to named items and cases; return the questions, and the cases to review.
 
         An entry of ``named`` has the id of one item, or the ids of one case. A case that is named itself keeps all its
-        items. For example, with ``[("c1/detection",), ("c2",)]``, the case c1 keeps only ``c1/detection``, c2 keeps all
-        items, and the returned cases are ``[("c2",), ("c1",)]``.
+        items. A case of which only items are named keeps only these items. The cases that are named themselves are
+        returned first, then the cases of named items.
+
+        Example: with ``[("c1/detection",), ("c2",)]``, the case c1 keeps only ``c1/detection``, c2 keeps all items, and
+        the returned cases are ``[("c2",), ("c1",)]``.
         """
         _, keys = self.bench.key("'chexqa review export'")
         items = {item.item_id: case_id for case_id, own in self._cases.items() for item in own}

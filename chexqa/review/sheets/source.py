@@ -31,10 +31,10 @@ class Source(NamedTuple):
 def questions(
     path: Path, manifest: Path | None, image_root: Path | None, runs: Sequence[Path] = ()
 ) -> tuple[Source, Questions]:
-    """Return the entry of a benchmark in ``review.json``, and its questions with their key.
+    """Read the benchmark at ``path``; return its entry for ``review.json``, and its questions with their key.
 
     - ``manifest``: the manifest that the benchmark was made from; None if the user names none.
-    - ``runs``: the runs whose answers to questions that ask for a place are shown (:func:`answers_in`).
+    - ``runs``: the folders of runs whose points and boxes are drawn beside the proposals (:func:`answers_in`).
     """
     if (path / MANIFEST).is_file() or path.suffix == ".jsonl":
         raise InputError(f"{path}: contains cases, not questions; give --what masks, or name a benchmark's folder.")

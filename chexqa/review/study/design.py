@@ -87,8 +87,8 @@ def check_study(wish: StudyWish) -> None:
 def keys_seen(paths: Iterable[Path]) -> dict[str, set[str]]:
     """Return, for each reader (name in small letters), the ids of the cases whose key the reader saw earlier.
 
-    ``paths`` are batch files, files of verdicts, or folders of earlier reviews. In a batch file, all rows of a sheet
-    that shows the key count as seen. Raise ``InputError`` for a path without such a file.
+    ``paths`` are batch files, files of verdicts, or folders of earlier reviews. If a sheet in a batch file shows the
+    key, its reader is taken to have seen all its rows. Raise ``InputError`` for a path without one of these files.
     """
     found: dict[str, set[str]] = {}
     for path in paths:

@@ -175,7 +175,8 @@ def _check_place(out: Path, bench: Benchmark, logs: Iterable[str]) -> None:
 def cases_of(bench: Benchmark, batch: Batch) -> dict[str, list[str]]:
     """Return the ids of each reader's cases, keyed by the reader's name in the run.
 
-    The majority of the readers is one more reader, with the name :data:`MAJORITY` and all cases of two readers or more.
+    The majority of the readers is added as one more reader, :data:`MAJORITY`; its cases are those that at least two
+    readers have.
     """
     case_of = {item_row_id(item.item_id): item.case_id for item in bench.items}
     dealt = {
