@@ -297,7 +297,7 @@ class ZonesEvidence(_RegionEvidence):
         return "\n".join(lines + self.most_filled_lines())
 
     def deciding(self) -> dict[str, list[float]]:
-        """Return one list, under the key ``region``: for each zone, the covered share of its most covered region."""
+        """Return a dict with one list, keyed ``region``: per zone, the covered share of its most covered region."""
         most: dict[tuple[str, str], float] = {}
         for name, share in self.union.items():
             most[_zone(name)] = max(share, most.get(_zone(name), 0.0))

@@ -88,7 +88,8 @@ def keys_seen(paths: Iterable[Path]) -> dict[str, set[str]]:
     """Return, for each reader (name in small letters), the ids of the cases whose key the reader saw earlier.
 
     ``paths`` are batch files, files of verdicts, or folders of earlier reviews. If a sheet in a batch file shows the
-    key, its reader is taken to have seen all its rows. Raise ``InputError`` for a path without one of these files.
+    key, the sheet's reader is taken to have seen the key of every row. Raise ``InputError`` for a path without one of
+    these files.
     """
     found: dict[str, set[str]] = {}
     for path in paths:
