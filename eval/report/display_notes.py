@@ -28,6 +28,8 @@ from chexqa.eval.tables.numbers_markdown_latex import NO_NUMBER
 from chexqa.eval.tables.subgroups import LEAST_PATIENTS
 from chexqa.files.terminal import Name, plural
 
+# Share of all answers that a tenth of the patients may have before a note says that intervals may be too narrow.
+MOST_OF_TENTH = 0.5
 _STAGES = "questions of the stages 1 to 4 (chexqa generate --recipe chexpercept)"
 _GRID = "questions of the grid (chexqa generate --recipe grid)"
 _PLACES = "questions about places (chexqa generate --recipe places)"
@@ -165,11 +167,21 @@ def show_reread(changed: pl.DataFrame, turns: int, out: Console) -> None:
 
 
 def few_patients(grades: pl.DataFrame) -> str | None:
-    """Return a line that says why a protocol's scores have no intervals; None if there are enough patients."""
+    """Return a line that says why a protocol's scores have no intervals, or too narrow ones; None if neither holds.
+
+    Intervals of differences are too narrow if a tenth of the patients has more than half of the answers.
+    """
     found, unit = with_clusters(grades)
-    count = found["cluster"].n_unique()
+    answers = found["cluster"].value_counts()["count"].sort(descending=True)
+    count, tenth = len(answers), -(-len(answers) // 10)
     if count >= LEAST_CLUSTERS:
-        return None
+        part = answers[:tenth].sum() / max(answers.sum(), 1)
+        if part <= MOST_OF_TENTH:
+            return None
+        return (
+            f"{tenth:,} of {count:,} {unit} {'has' if tenth == 1 else 'have'} {100 * part:.0f} % of the answers: "
+            "intervals of differences may be too narrow."
+        )
     return (
         f"No intervals are shown: they need {LEAST_CLUSTERS} {unit}, and there {'is' if count == 1 else 'are'} "
         f"only {count}."

@@ -87,6 +87,14 @@ def test_levels_stand_beside_the_grid_within_the_terminal_s_width(
     )
 
 
+@pytest.mark.parametrize(("of_one", "said"), [(9, None), (11, "4 of 40 patients have 55 % of the answers")])
+def test_a_tenth_of_the_patients_with_most_of_the_answers_is_named(of_one: int, said: str | None) -> None:
+    patients = [f"p{number}" for number in range(40) for _ in range(of_one if number < 4 else 1)]
+    grades = pl.DataFrame({"patient_id": patients, "study_id": None, "picture": patients})
+    found = display_notes.few_patients(grades)
+    assert found is None if said is None else found is not None and found.startswith(said)
+
+
 def test_a_model_s_name_is_broken_between_its_words_alone() -> None:
     out = Console(width=20, record=True, file=io.StringIO())
     for name in ("baseline/blind-prior", "  answered", "first\n  and gemini-3.1", "[red]", "wordwithoutanend"):
