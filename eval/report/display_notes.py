@@ -172,10 +172,10 @@ def few_patients(grades: pl.DataFrame) -> str | None:
     Intervals of differences are too narrow if a tenth of the patients has more than half of the answers.
     """
     found, unit = with_clusters(grades)
-    answers = found["cluster"].value_counts()["count"].sort(descending=True)
+    answers = found["cluster"].value_counts()["count"].sort(descending=True).to_list()
     count, tenth = len(answers), -(-len(answers) // 10)
     if count >= LEAST_CLUSTERS:
-        part = answers[:tenth].sum() / max(answers.sum(), 1)
+        part = sum(answers[:tenth]) / len(grades)
         if part <= MOST_OF_TENTH:
             return None
         return (

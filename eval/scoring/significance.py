@@ -14,6 +14,7 @@ import numpy.typing as npt
 import polars as pl
 from scipy import sparse, stats
 
+from chexqa.eval.scoring.intervals import ADDED, Estimates
 from chexqa.files.seeds import stream
 
 DRAWS = 100_000
@@ -194,12 +195,30 @@ def letter(place: int) -> str:
     return chr(ord("a") + place % 26) + (str(place // 26) if place >= 26 else "")
 
 
-def detectable(standard_errors: Sequence[float] | Floats, alpha: float = ALPHA, power: float = POWER) -> float | None:
+def spread(differences: Estimates) -> tuple[Floats, Floats]:
+    """Return the standard errors of differences, and the changes of the differences by one more cluster that differs.
+
+    Both are those of the intervals, for which :data:`ADDED` more clusters differ.
+    """
+    errors, clusters = differences.standard_errors(), differences.clusters
+    added = (errors * (clusters + ADDED) / np.maximum(clusters, 1)) ** 2 - differences.terms.variance
+    return errors, np.sqrt(np.maximum(added, 0) / ADDED)
+
+
+def detectable(
+    standard_errors: Sequence[float] | Floats, alpha: float = ALPHA, of_one: Sequence[float] | Floats = (),
+    power: float = POWER,
+) -> float | None:  # fmt: skip
     """Return the smallest difference that a two-sided test at ``alpha`` detects with the given power.
 
-    It is computed from the median of ``standard_errors``; None if there are none.
+    It is computed from the median of ``standard_errors``; None if there are none. ``of_one`` (:func:`spread`) makes
+    it so large that enough clusters differ for sign flips.
     """
     if not len(standard_errors):
         return None
     factor = float(stats.norm.isf(alpha / 2) + stats.norm.ppf(power))
-    return factor * float(np.median(standard_errors))
+    # n clusters that all differ in one direction have p = 2 ** (1 - n). The number of those that differ is Poisson's.
+    least = 1 + np.floor(1 - np.log2(alpha))
+    clusters = float(stats.gamma.ppf(power, least))
+    least_size = clusters * float(np.median(of_one)) if len(of_one) else 0.0
+    return float(np.maximum(factor * float(np.median(standard_errors)), least_size))

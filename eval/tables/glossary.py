@@ -237,9 +237,9 @@ COLUMNS: dict[str, str] = {
     "basis": "origin of the standard error: observed pairs of models; without such a pair, what chexqa power assumes",
     "standard_error": "standard error of a difference between two models: half the width of its interval over the t "
     "quantile, median over pairs; empty if the pairs have fewer than 10 patients",
-    "detectable": "smallest difference that one test at 5 % detects with 80 % power: 2.80 standard errors",
+    "detectable": "smallest difference a 5 % test detects with 80 % power: 2.80 errors, and at least 7.9 patients",
     "detectable_in_family": "smallest difference that the first test of the family detects with 80 % power: the normal "
-    "quantile of 0.05 / tests (two-sided) plus 0.84, times the standard error",
+    "quantile of 0.05 / tests (two-sided) plus 0.84, times the error; at least as many differ as sign flips need",
     "dimension": "the property by which patients or cases are grouped",
     "group": "the group; thirds are made among the cases of each finding",
     "gap": "accuracy of the group minus accuracy of the dimension's other groups, within the same finding and kind, "

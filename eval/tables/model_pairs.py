@@ -28,7 +28,7 @@ from chexqa.eval.design.power import Assumptions, standard_error
 from chexqa.eval.design.weights import MEAN, asked_items, by_patient, score_weights
 from chexqa.eval.scoring.intervals import Estimates, Floats, Groups, Ints, Sample, corrected
 from chexqa.eval.scoring.sample import CHANCE, RIGHT, STRATUM, WEIGHT, WHO, YES, ScoredSample, contrasts, strata
-from chexqa.eval.scoring.significance import ALPHA, detectable, intervals_agreeing_with_p, letters, sign_flips
+from chexqa.eval.scoring.significance import ALPHA, detectable, intervals_agreeing_with_p, letters, sign_flips, spread
 from chexqa.eval.tables.asked_items import is_stopped, item_sets
 from chexqa.eval.tables.grid import rows_of
 from chexqa.eval.tables.levels_and_stages import OVERALL, beside, compared
@@ -377,10 +377,11 @@ def _sizes(study: ScoredSample, matrix: ScoreMatrix, family: int) -> pl.DataFram
     rows = []
     for number, score in enumerate(matrix.scores):
         here = matrix.values.take([matrix.place(number, model) for model in range(count)])
-        errors = here.combine(contrasts(count, pairs)).standard_errors() if pairs else [assumed[score]]
-        in_family = detectable(errors, ALPHA / family) if matrix.main and family and score != GRID_SCORE else None
+        seen = spread(here.combine(contrasts(count, pairs))) if pairs else None
+        errors, one = seen or (np.array([assumed[score]]), np.array([]))
+        in_family = detectable(errors, ALPHA / family, one) if matrix.main and family and score != GRID_SCORE else None
         rows.append((matrix.protocol, score, int(matrix.patients[number]), basis, float(np.median(errors)),
-                     detectable(errors), in_family))  # fmt: skip
+                     detectable(errors, of_one=one), in_family))  # fmt: skip
     return pl.DataFrame(rows, schema=_SIZES, orient="row").with_columns(pl.col(pl.Float64).fill_nan(None))
 
 

@@ -413,6 +413,18 @@ def test_alike_has_the_degrees_of_freedom_of_the_interval() -> None:
     assert found.p_alike(float(-ends[0])) == pytest.approx([0.05])
 
 
+@pytest.mark.parametrize("patients", [30, 50, 200])
+def test_sign_flips_find_the_detectable_difference_of_equal_models_four_times_in_five(patients: int) -> None:
+    """With so large a difference, patients differ in one direction only; the test needs six of them."""
+    equal = difference(np.ones((1, patients)), np.ones((1, patients)))
+    errors, of_one = significance.spread(equal)
+    size = significance.detectable(errors, of_one=of_one)
+    counts = np.arange(patients + 1)
+    parts = np.stack([np.arange(patients)[:, None] < counts, np.zeros((patients, len(counts)))], axis=2)
+    p = [significance.sign_flips(own, sparse.csr_matrix([[1.0, -1.0]]), draws=200)[0] for own in parts.swapaxes(0, 1)]
+    assert 0.8 <= stats.binom.pmf(counts, patients, size) @ (np.array(p) < significance.ALPHA) < 0.85
+
+
 @pytest.mark.parametrize("patients", [30, 100, 400])
 def test_models_at_the_margin_are_rarely_called_alike(patients: int) -> None:
     """1,000 simulated pairs of models that differ by just the margin of 5 points: at most 5 in 100 seem alike."""

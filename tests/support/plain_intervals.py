@@ -105,13 +105,15 @@ class Number:
         answers = [share.asked for _, one in mine for _, share in one.terms]
         return tuple([sum(own) for own in zip(zero, *parts, strict=True)] for parts in (changes, answers))  # type: ignore[return-value]
 
-    def distance(self, upwards: bool) -> float:
-        """Return the distance to one end of the interval: of a sum, or of a difference with two more patients."""
-        if len(self.sums) == 1 and self.sums[0][0] == 1:
-            return self.sums[0][1].distances()[upwards]
+    def parts(self) -> list[float]:
+        """Return each patient's part of the difference's deviation."""
+        return [sum(own) for own in zip(*([weight * part for part in one.parts()] for weight, one in self.sums),
+                                        strict=True)]  # fmt: skip
+
+    def of_one(self) -> float:
+        """Return the mean square change of the difference by a patient that differs."""
+        parts = self.parts()
         (up, asked_up), (down, asked_down) = self.side(1), self.side(-1)
-        parts = [sum(own) for own in zip(*([weight * part for part in one.parts()] for weight, one in self.sums),
-                                         strict=True)]  # fmt: skip
         who = [patient for patient, pair in enumerate(zip(up, down, strict=True)) if any(pair)]
         asked = {one: max(asked_up[one], asked_down[one]) for one in who}
         weights = {one: max(up[one], down[one]) / asked[one] for one in who}
@@ -124,12 +126,20 @@ class Number:
             squares = [(parts[one] / units[one]) ** 2 for one in who]
             differ = sum(squares) ** 2 / sum(square**2 for square in squares) if any(squares) else 0.0
             sizes.append((unit * sum(squares) + every) / (differ + 1))
-        added = 2 * min(sizes)
+        return min(sizes)
+
+    def distance(self, upwards: bool) -> float:
+        """Return the distance to one end of the interval: of a sum, or of a difference with two more patients."""
+        if len(self.sums) == 1 and self.sums[0][0] == 1:
+            return self.sums[0][1].distances()[upwards]
+        (up, _), (down, _) = self.side(1), self.side(-1)
+        who = [patient for patient, pair in enumerate(zip(up, down, strict=True)) if any(pair)]
         shares = [(weight * own, share) for weight, one in self.sums for own, share in one.scales()]
         alike = [(own**2 * sum((count / share.whole) ** 2 for count in share.asked), share) for own, share in shares]
         freedom = min(len(who) - 1, sum(own for own, _ in alike) ** 2
                       / sum(own**2 / max(share.patients - 1, 1) for own, share in alike))  # fmt: skip
-        half = float(t.isf(0.025, max(freedom, 1))) * math.sqrt(sum(part**2 for part in parts) + added)
+        variance = sum(part**2 for part in self.parts()) + 2 * self.of_one()
+        half = float(t.isf(0.025, max(freedom, 1))) * math.sqrt(variance)
         room = sum(abs(own) * (1 - share.plain if (own > 0) == upwards else share.plain) for own, share in shares)
         return min(half * len(who) / (len(who) + 2), room)
 

@@ -8,6 +8,7 @@ intervals.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -120,11 +121,12 @@ def test_two_models(bench: Benchmark) -> None:
     places = [(1, MEDICAL, (1, 1, 1, 0)), (2, GENERAL, (1, 0, 0, 0))]
     check(found["groups"], [{**one, "place": place, "model": model, **corrected("value", *right), "letters": "a"}
                            for one in scores for place, model, right in places])  # fmt: skip
-    # 5 % two-sided is 1.96, a fourth of it 2.50 standard errors of the interval from nothing, and 80 % power takes 0.84
-    # more. The upper end lies at the largest possible difference, the lower one at its own distance.
+    # Six patients have p below 5 % if all differ in one direction, and eight below a fourth of it: so many are seen in
+    # 80 % of studies with 7.906 and 10.233 expected. The upper end lies at the largest possible difference.
     error = (apart["difference"] - apart["difference_low"]) / float(stats.t.isf(0.025, 3))
+    of_one = math.sqrt(weighted([1, -1], [both_classes((1, 1, 1, 0)), both_classes((1, 0, 0, 0))]).of_one())
     sizes = {"patients": 4, "basis": "observed pairs of models", "standard_error": error,
-             "detectable": error * (1.960 + 0.842), "detectable_in_family": error * (2.498 + 0.842)}  # fmt: skip
+             "detectable": of_one * 7.906, "detectable_in_family": of_one * 10.233}  # fmt: skip
     check(found["detectable"], [{**one, **sizes} for one in scores], off=0.001)
 
 
