@@ -152,8 +152,8 @@ def composite_difference(random: np.random.Generator, draws: int, patients: int,
     """Simulate two models; return the differences of their means over three levels, and the true difference.
 
     A third of the patients has one answer, a third has six and a third has nine, as on the paths of the recipe
-    chexpercept. The second model has the first one's answers to four items of five, and to the others those of a model
-    whose skill is lower by 0.2.
+    chexpercept. On four items of five, the second model gives the same answer as the first. On the other items, it
+    answers like a model whose skill is lower by 0.2.
     """
     path, finding = np.arange(patients) % 3, np.arange(patients) // 3 % FINDINGS
     both: list[list[Estimates]] = [[], []]

@@ -5,7 +5,8 @@
 - CASES: the number of phantoms in the benchmark (default: 42).
 - SEEDS: the number of fresh seeds made of the benchmark (default: 20). With 0, results 1 and 2 are left out.
 - RUNS: the number of simulated runs of honest models (default: 1,000). With 0, result 3 is left out.
-- FIRST: the random seed of the first fresh seed (default: 1). The next ones have the seeds FIRST + 1, FIRST + 2, ….
+- FIRST: the random seed (a number) from which the first fresh seed is made (default: 1). The next fresh seeds are made
+  from FIRST + 1, FIRST + 2 and so on.
 
 The defaults take about a quarter of an hour. The script prints three results:
 
@@ -83,7 +84,8 @@ def memorisers(cases: int, seeds: int, first: int, folder: Path) -> None:
 
     - ``cases``: the number of phantoms.
     - ``seeds``: the number of fresh seeds.
-    - ``first``: the seed of the first fresh seed; the next ones have the seeds ``first + 1``, ``first + 2`` and so on.
+    - ``first``: the random seed (a number) from which the first fresh seed is made; the next fresh seeds are made from
+      ``first + 1``, ``first + 2`` and so on.
     """
     manifest = write_cases(folder / "cases", cases, seed=1, size=512, workers=2)
     bank, loaded = question_banks.load("en"), [recipe.load(name) for name in recipe.DEFAULT]

@@ -1,7 +1,7 @@
 """Share of intervals that contain the true value, in simulated studies of lesion size, localization and recognition.
 
-A study has 300 radiographs and the six made-up map makers of ``planted.py``. Their hits and scores are random numbers;
-no picture and no map is made.
+A study has 300 radiographs and the six simulated map makers of ``planted.py``. Their hits and scores are random
+numbers; no picture and no map is made.
 
     python benchmarks/maps/coverage.py [STUDIES]
 """
@@ -48,12 +48,12 @@ def simulated(name: str, seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def planted(name: str) -> dict[str, float]:
-    """Return the true values of the made-up map maker ``name``, keyed by what they measure.
+    """Return the true scores of the simulated map maker ``name``, keyed by score.
 
     - ``size``: the probability of pointing at a small lesion (smallest third of the lesions), minus the probability of
       pointing at a large one (largest third).
     - ``pointing``: the mean probability of pointing at a lesion.
-    - ``recognition``: the AUROC of the scores.
+    - ``recognition``: the AUROC of recognising the finding.
     """
     _, skill, shift = PLANTED[name]
     chances = np.array([chance(skill, number, PRESENT) for number in range(PRESENT)])

@@ -341,8 +341,8 @@ def _case(record: Record, folders: Folders, manifest: Path, line: int) -> Case:
 def load_case(case: Case) -> LoadedCase:
     """Return a case with its picture and masks, checked against each other.
 
-    Raise ``InputError`` (``MissingError`` for a missing file). The text begins with the manifest's name and the number
-    of the case's line.
+    Raise ``InputError`` if they do not fit together or cannot be read, and ``MissingError`` if a file is missing. The
+    error's message begins with the manifest's name and the number of the case's line.
     """
     files = _files(case)
     try:

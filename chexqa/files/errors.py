@@ -201,8 +201,8 @@ def unreadable(path: object, error: OSError | ValueError) -> InputError:
 def suggest(name: str, known: Iterable[str], listed: Iterable[str] = ()) -> str:
     """Return a hint for a misspelt name, such as ``" (did you mean 'edema'?)"``; the hint begins with a space.
 
-    If no known name is similar, the hint lists the names in ``listed``, or the known names if ``listed`` is empty. If
-    there are more than :data:`LISTED` names to list, the hint has only the first five.
+    If no known name is similar, the hint lists the names in ``listed``, or the known names if ``listed`` is empty. Up
+    to :data:`LISTED` (30) names are listed in full; of more names, only the first five are listed.
     """
     choices = sorted(known)
     lowered = {choice.lower(): choice for choice in choices}

@@ -155,11 +155,19 @@ def _filled(boxes: list[Any], shape: tuple[int, int], what: str) -> Mask:
 def read_labels(
     path: Path, shape: tuple[int, int] | None, find: Callable[..., str | None]
 ) -> Iterator[tuple[str, Mask]]:
-    """Yield the meaning and the mask ``(H, W)`` of each label of a file whose meaning ``find`` returns.
+    """Yield the meaning and the mask ``(H, W)`` of each label in a file.
 
-    ``find`` takes a label and its further names. The labels of a PNG or TIFF file are those of
-    :func:`chexqa.imaging.masks.read_label_map`, those of a NIfTI file its values except 0, as "3", and those of a DICOM
-    SEG the names of its segments. ``shape`` is as in :func:`read_nifti`. Raises ``InputError`` for any other file.
+    - ``shape``: as in :func:`read_nifti`.
+    - ``find``: a function that takes a label and its further names and returns the label's meaning. Labels for which it
+      returns None are left out.
+
+    The labels depend on the format of the file:
+
+    - PNG or TIFF: those of :func:`chexqa.imaging.masks.read_label_map`;
+    - NIfTI: the values except 0, such as "3";
+    - DICOM SEG: the names of the segments.
+
+    Raise ``InputError`` for any other file.
     """
     found: Iterable[masks.Labelled]
     if path.suffix.lower() in dicom.SUFFIXES:

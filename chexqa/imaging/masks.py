@@ -79,9 +79,10 @@ Labelled = tuple[tuple[str, ...], Mask]
 def read_label_map(path: Path) -> Iterator[Labelled]:
     """Yield the labels and the mask ``(H, W)`` of each value of a label map, a PNG or TIFF.
 
-    A label is a grey value ("3"), a colour ("#ff0000"), or an index of a palette, which also has its colour as a label;
-    grey pixels of a colour picture have both. In a TIFF with several pages, each page is a mask with its number as
-    label. Raises ``InputError`` for any other picture, and for a page with several values.
+    A label is a grey value ("3"), a colour ("#ff0000") or an index of a palette ("3"). Some values have two labels: an
+    index of a palette has its colour, too, and grey in a colour picture has its grey value and its colour. The value
+    outside of all structures (0 or black) is left out. In a TIFF with several pages, each page is a mask, and its label
+    is the page's number. Raise ``InputError`` for any other picture, and if one of several pages has several values.
     """
     picture, _ = open_picture(path, ("TIFF",))
     if picture.format not in _FORMATS:

@@ -391,7 +391,7 @@ _ROWS = {row_lines(number): str(number) for number in range(1, _SHADES**2)}
 
 
 def row_of(left: str, right: str) -> str:
-    """Return the row that the colours of two borders mark, the ends of ``left`` and ``right``; "" if they mark none."""
+    """Return the number of the row that the colours of a left and a right border mark; "" if they mark no row."""
     return _ROWS.get((left[-6:].upper(), right[-6:].upper()), "")
 
 

@@ -63,7 +63,7 @@ def ingest(
     - ``drawn_on``: the size of the pictures on which polygons and boxes were drawn, if the file does not state it
       (:class:`~chexqa.sources.pictures.Pictures`). Shapes that were drawn on another size are scaled.
 
-    Raise ``InputError`` if this size is unknown.
+    Raise ``InputError`` if neither the file nor ``drawn_on`` states on which size polygons and boxes were drawn.
     """
     text = read_text(file)
     refuse_foreign(file, text, None)

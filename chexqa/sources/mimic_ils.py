@@ -41,9 +41,14 @@ def ingest(root: Path, manifest: Path, terms: Terms, images: Path, masks: Path |
     - ``masks``: the folder of masks; None for ``lesion_mask`` in ``root``.
     - ``anatomy``: the source of masks of lungs and heart; it must name each picture by its ``dicom_id``.
 
-    A finding with a positive pair is present; its mask comes from the ``global`` pair or, if there is no ``global``
-    pair, from the first ``basic`` pair. A finding with a negative ``global`` pair is absent. Problems in single studies
-    are returned as faults of the outcome.
+    A study has positive and negative pairs of an instruction and an answer; each pair is about one finding and has a
+    type, such as ``global``.
+
+    - A finding with a positive ``global`` or ``basic`` pair is present. Its mask is that of the ``global`` pair or, if
+      there is none, of the first ``basic`` pair.
+    - A finding with a negative ``global`` pair is absent.
+
+    Problems in single studies are returned as faults of the outcome.
     """
     if not is_file(root / FILE):
         raise InputError(f"{root}: contains no {FILE}; name the folder that contains this file.")

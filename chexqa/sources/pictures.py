@@ -34,9 +34,13 @@ _CHANNEL = "_0000"  # nnU-Net's picture of the mask x is x_0000
 
 
 class Annotation(NamedTuple):
-    """One shape on a picture; ``source`` has polygons, run lengths or a box, or None if the finding is absent.
+    """One shape on a picture, or the statement that a finding is absent.
 
-    ``frame`` is the size ``(H, W)`` of the picture on which polygons or a box were drawn, if the data set states it.
+    - ``image``: the picture's name in the data set.
+    - ``label``: the name of the shape's class in the data set.
+    - ``source``: the polygons, run lengths or box; None if the finding is absent.
+    - ``where``: the place of the annotation, for error messages.
+    - ``frame``: the size ``(H, W)`` of the picture on which polygons or a box were drawn; None if it is not stated.
     """
 
     image: str
@@ -67,7 +71,9 @@ def _without_mask(name: str) -> list[str]:
 
 
 def agreed(path: str, name: str) -> int:
-    """Return how many folders of a picture's path are those of a name, counted from the end.
+    """Return how many folders ``path`` and ``name`` have in common, counted backwards from the last folder.
+
+    ``path`` is a picture's path, ``name`` the name of a picture or mask, with folders. File names are not compared.
 
     >>> agreed("set/p1/x.png", "masks/p1/x"), agreed("p1/x.png", "p2/x")
     (1, 0)
@@ -225,7 +231,10 @@ class Pictures:
 
 
 def check_box(box: list[float], where: str) -> None:
-    """Raise ``InputError`` if all corners of a box ``[x, y, width, height]`` have coordinates from 0 to 1."""
+    """Raise ``InputError`` if a box ``[x, y, width, height]`` seems to be in fractions of the picture, not in pixels.
+
+    This is so if all coordinates of its corners are from 0 to 1.
+    """
     if all(0 <= value <= 1 for value in (*box, box[0] + box[2], box[1] + box[3])):
         raise InputError(f"{where}: its box {AS_SHARES}")
 

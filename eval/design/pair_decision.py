@@ -85,7 +85,7 @@ class Decision:
 
 
 class PairTally:
-    """Counter of two models' answers; it takes the patients in a random order and applies the rule after each."""
+    """Counter of two models' answers; it counts patients in a random order and applies a stopping rule after each."""
 
     def __init__(self, rule: StoppingRule, benchmark: Benchmark, seed: int, rounds: int = 1) -> None:
         """Start without answers; ``rounds`` says how often each item is asked.

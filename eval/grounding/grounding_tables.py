@@ -108,7 +108,7 @@ def grounding_findings(study: ScoredSample) -> pl.DataFrame:
     """Return a table with the net grounding of each model, protocol and finding.
 
     - ``flipped_target``: the share of answers that change when the lesion is filled in.
-    - ``flipped_irrelevant``: the share of answers that change when other lung tissue is filled in.
+    - ``flipped_irrelevant``: the share of answers that change when another part of the lung is filled in.
     - ``net_grounding``: ``flipped_target - flipped_irrelevant``.
     - ``audited``: the number of cases.
     - ``looks``: whether the model uses the lesion, as judged by :func:`verdict` from ``net_grounding``.

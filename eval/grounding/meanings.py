@@ -30,7 +30,8 @@ COLUMNS: dict[str, str] = {
     "cgr": "of the correct answers yes, the share that change when the lesion is filled in (published measure)",
     "uar": "mean over right detection answers: share of other patients with the same key, finding, view and sex who "
     "get the same answer (published measure)",
-    "is": "of the correct answers yes, the share that stay when other lung tissue is filled in (published measure)",
+    "is": "of the correct answers yes, the share that stay when another part of the lung is filled in (published "
+    "measure)",
     "fresh_drop": "accuracy on the benchmark minus accuracy on a fresh seed of it, mean of the kinds drawn anew",
     "fresh_verdict": "falls (the model has memorised the benchmark), does not fall, or undecided",
     "published_class": "class of the model by the published rules on CGR, UAR and IS; guessing can give any class",

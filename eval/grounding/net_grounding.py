@@ -1,4 +1,4 @@
-"""Net grounding: does an answer change more often if the lesion is filled in than if other lung tissue is filled in?
+"""Net grounding: do answers change more often if the lesion is filled in than if another part of the lung is?
 
 Net grounding is the difference of the two shares of changed answers. A model that answers at random has 0.
 """
@@ -33,7 +33,7 @@ def triples(pairs: pl.DataFrame) -> pl.DataFrame:
     """Return a row for each item that was answered on the original picture and on both filled pictures.
 
     - ``target``: True if the answer changes when the lesion is filled in.
-    - ``irrelevant``: True if the answer changes when other lung tissue is filled in.
+    - ``irrelevant``: True if the answer changes when another part of the lung is filled in.
 
     ``pairs`` is the table that :func:`answer_pairs` returns.
     """
@@ -52,7 +52,7 @@ class NetGrounding:
 
     - ``cells``: the model, protocol and finding that each value of the next three fields belongs to.
     - ``target``: the share of answers that change when the lesion is filled.
-    - ``irrelevant``: the share of answers that change when other lung tissue is filled.
+    - ``irrelevant``: the share of answers that change when another part of the lung is filled.
     - ``by_finding``: net grounding, ``target - irrelevant``.
     - ``keys``: the model and protocol that each value of the next three fields belongs to.
     - ``macro``: the mean of net grounding over the findings with enough patients.

@@ -1,7 +1,7 @@
 """The published measures CGR, UAR and IS, and the four classes made from them (arXiv 2606.17710).
 
 - CGR: how often answers change when the lesion is filled in.
-- IS: how often answers stay when other lung tissue is filled in.
+- IS: how often answers stay when a part of the lung outside the lesion is filled in.
 - UAR: how often other patients get the same answer.
 
 A model that ignores the picture and answers yes to a random majority of the questions can pass all three (see
@@ -60,7 +60,7 @@ def _filled_right(pairs: pl.DataFrame) -> pl.DataFrame:
 
 
 def stability(sample: Sample, pairs: pl.DataFrame) -> Rates:
-    """Return the measure named IS: the share of correct "yes" answers that stay when other lung tissue is filled in."""
+    """Return the measure named IS: how often correct "yes" answers stay when lung outside the lesion is filled in."""
     rows = pairs.filter(pl.col("right") & (pl.col("condition") == "irrelevant"))
     return rate(sample, rows, pl.col("first") == pl.col("second"))
 

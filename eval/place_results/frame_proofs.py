@@ -31,11 +31,11 @@ Who = tuple[str, str]
 
 
 def frame_proofs(graded: Graded) -> pl.DataFrame:
-    """Return a row for each model, protocol and form of test markers (``point, box``); empty if no markers were asked.
+    """Return a table with a row for each model, protocol and form of test markers (``point`` or ``box``).
 
-    The test markers show whether a model's numbers are in its declared coordinate system; ``proof`` is the verdict.
-    Human readers get no test markers, because their pictures have rulers in pixels; their verdict is ``given``.
-    ``docs/columns.md`` explains the further columns.
+    The table is empty if the benchmark has no test markers. The test markers show whether a model's numbers are in its
+    declared coordinate system; ``proof`` is the verdict. Human readers get no test markers, because their pictures have
+    rulers in pixels; their verdict is ``given``. ``docs/columns.md`` explains the further columns.
     """
     benchmark = graded.benchmark
     marks = {item.item_id for item in benchmark.items if item.kind in markers.KINDS}
@@ -58,7 +58,10 @@ def frame_proofs(graded: Graded) -> pl.DataFrame:
 
 
 def proved(graded: Graded) -> set[tuple[str, str, str]]:
-    """Return a triple for each proved coordinate system: model, protocol, form of the test markers (``point, box``)."""
+    """Return the model, the protocol and the form of test markers of each proved coordinate system.
+
+    The form is ``point`` or ``box``. The coordinate systems of human readers count as proved.
+    """
     accepted = frame_proofs(graded).filter(pl.col("proof").is_in(ACCEPTED))
     return {*accepted.select("model", "protocol", "form").iter_rows()}
 

@@ -82,7 +82,7 @@ class IntervalTerms:
     - ``rarer``: the number of right or of wrong answers, whichever is smaller, summed over the score's shares.
     - ``alike``: the variance of the score if all answers of a cluster are alike, divided by p (1 - p). Here, p is the
       share of right answers.
-    - ``alike_squares``: the divisor of ``alike ** 2`` that gives the degrees of freedom (:meth:`freedom`).
+    - ``alike_squares``: the divisor in ``alike ** 2 / alike_squares``, the degrees of freedom (:meth:`freedom`).
     """
 
     best: Floats

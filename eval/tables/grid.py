@@ -31,7 +31,7 @@ BY = [*WHO, "finding"]
 def rows_of(study: ScoredSample) -> pl.DataFrame:
     """Return the answers of the grid task with the items' keys.
 
-    The column ``can`` is True if the item can be answered right: choosing at least one of its cells is a hit.
+    The column ``can`` is True if at least one of the item's cells is a hit, so that the item can be answered right.
     """
     rows = study.said.filter(pl.col("kind") == GRID_CELL)
     return rows.with_columns((pl.col("answer").list.len() > 0).alias("can"))

@@ -3,7 +3,7 @@
 The two protocols of a pair differ in one thing, for example:
 
 - in the earlier answers that a model is shown: ``end_to_end`` and ``oracle_passed``;
-- in a condition, which is a part of the name: ``end_to_end`` and ``end_to_end (blind)``.
+- in a condition, written in brackets in the protocol's name: ``end_to_end`` and ``end_to_end (blind)``.
 
 All tests are exploratory.
 """

@@ -25,7 +25,7 @@ _FLOATS = [name for name, kind in _SCHEMA.items() if kind == pl.Float64]
 
 
 def thresholds(study: ScoredSample) -> pl.DataFrame:
-    """Return the depth from which errors of an outline are noticed: a row for each task of each model or reader.
+    """Return how deep an error of an outline must be to be noticed: a row for each task of each model or reader.
 
     ``docs/columns.md`` explains the columns.
     """

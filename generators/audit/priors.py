@@ -62,7 +62,10 @@ _Case = dict[str, tuple[Item, Answer]]
 
 
 def forced(bench: Benchmark, features: Features) -> list[Result]:
-    """Return, for each rule of making items, how often the right answer follows from the rule without the picture."""
+    """Return, for each rule by which items are made, how often someone who knows the rule is right without the picture.
+
+    For example, a later turn on an outline implies that the answer to detection was yes.
+    """
     # The rules are those of CheXpercept (arXiv 2606.21020), which chexqa follows.
     answers, _ = bench.key("the audit")
     by_case: dict[str, _Case] = defaultdict(dict)

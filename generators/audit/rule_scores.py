@@ -122,8 +122,9 @@ class Result:
 class Rule(NamedTuple):
     """Outcome of one rule.
 
-    - ``contests``: the sets of candidates from which the rule picks.
-    - ``answers``: the number of the rule's answers: one for each pick, or one (yes or no) for each candidate.
+    - ``contests``: the sets of candidates to which the rule is applied.
+    - ``answers``: the number of the rule's answers. A rule gives one answer for each candidate that it picks, or says
+      yes or no to each candidate.
     - ``right``: the number of the rule's right answers.
     - ``expected``: the number of right answers expected by chance.
     """

@@ -27,7 +27,7 @@ _DRAWN = (*POINT_KINDS, "revision_result", "location", GRID_CELL)
 
 
 class Feature(NamedTuple):
-    """Feature that may predict answers; ``of`` names its measures, or is empty if ``name`` is its only measure."""
+    """Feature that may predict answers: the measures named in ``of`` or, if ``of`` is empty, the measure ``name``."""
 
     sort: PredictorClass
     name: str

@@ -1,7 +1,7 @@
 """Parts of an xlsx file, read as a stream; limits of size are checked while reading.
 
-The parts with cells are found by their relationships to other parts, not by name. Three formats are read: dates,
-strike-through and row marks (:class:`Remark`). Formulas, drawings and validations are skipped.
+The parts with cells are found by their relationships to other parts, not by name. Of the formatting of cells, only
+date formats, strike-through and row marks (:class:`Remark`) are read. Formulas, drawings and validations are skipped.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ _GREY = 128
 class ItemBuilder:
     """Collector of the items and answers of one case.
 
-    - ``store``: a function that saves a PNG and its JPEG thumbnail (None: no thumbnail), and returns the PNG's path in
-      the benchmark.
+    - ``store``: a function that takes a PNG and its JPEG thumbnail (or None instead of the thumbnail), saves them, and
+      returns the PNG's path in the benchmark.
     - ``controls``: True to store every drawing (outline, points or grid) on plain grey, too.
     - ``layers``: True to store the drawn pixels as a mask, too.
     - ``more_texts``: the texts of kinds from outside the package, keyed by kind.

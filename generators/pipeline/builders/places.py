@@ -128,10 +128,13 @@ def _evidence(target: Target | None, size: tuple[int, int], headline: bool) -> P
 
 def marker_records(names: Iterable[tuple[str, str]], asked: Iterable[Question], bank: Record, seed: int,
                    store: Store) -> dict[str, Record]:  # fmt: skip
-    """Return a record with the case, the items and the answers of each test marker, keyed by the marker's source id.
+    """Return one record for each test marker, keyed by the marker's source id: its case, its items and its answers.
 
-    The picture of a marker is stored as a case, and the record has the form of a built case's. ``names`` has, for each
-    marker, the source id and the case id in the benchmark.
+    The records have the form of the records of built cases.
+
+    - ``names``: each marker's source id and its case id in the benchmark.
+    - ``asked``: the benchmark's questions; those of other kinds than test markers are ignored.
+    - ``store``: the function that saves the markers' pictures (:class:`ItemBuilder`).
     """
     kinds = [(one.kind, one.texts[bank["language"]]) for one in asked if one.kind.name in markers.KINDS]
     made: dict[str, Record] = {}
