@@ -70,12 +70,12 @@ def _without_mask(name: str) -> list[str]:
     return [found[1] for form in _OF_MASKS if (found := form.fullmatch(bare(name)))]
 
 
-def agreed(path: str, name: str) -> int:
+def shared_folders(path: str, name: str) -> int:
     """Return how many folders ``path`` and ``name`` have in common, counted backwards from the last folder.
 
     ``path`` is a picture's path, ``name`` the name of a picture or mask, with folders. File names are not compared.
 
-    >>> agreed("set/p1/x.png", "masks/p1/x"), agreed("p1/x.png", "p2/x")
+    >>> shared_folders("set/p1/x.png", "masks/p1/x"), shared_folders("p1/x.png", "p2/x")
     (1, 0)
     """
     own, said = (composed(one).replace("\\", "/").split("/")[-2::-1] for one in (path, name))
@@ -215,8 +215,8 @@ class Pictures:
             return [name]
         plain = file_names(composed(name).replace("\\", "/").split("/")[-1])
         fits = next((self._by_name[key] for key in plain if key in self._by_name), [])
-        most = max((agreed(path, name) for path in fits), default=0)
-        return [path for path in fits if agreed(path, name) == most]
+        most = max((shared_folders(path, name) for path in fits), default=0)
+        return [path for path in fits if shared_folders(path, name) == most]
 
     def has_picture_of_mask(self, name: str) -> bool:
         """Return True for the name of a mask such as "x_mask" if there is a picture "x"."""
@@ -263,10 +263,10 @@ def paired(
             found.append((path, fits[0]))
         else:
             lost.add(path.relative_to(masks).as_posix())
-    if not any(agreed(picture, keys[path]) for path, picture in found):
+    if not any(shared_folders(picture, keys[path]) for path, picture in found):
         return found
     apart = {path for path, picture in found
-             if "/" in picture and "/" in keys[path] and not agreed(picture, keys[path])}  # fmt: skip
+             if "/" in picture and "/" in keys[path] and not shared_folders(picture, keys[path])}  # fmt: skip
     for path in sorted(apart):
         lost.add(path.relative_to(masks).as_posix())
     return [(path, picture) for path, picture in found if path not in apart]
