@@ -62,7 +62,8 @@ def main(cases: Path, patients: int = 2000) -> None:
         print(f"tables of {MODELS} models, {len(bench.cases or {})} cases: {time.perf_counter() - start:.2f} s")
         start = time.perf_counter()
         planted_looks.table_of({model.name: model.rates for model in models}, patients, 1)
-        print(f"measures of {MODELS} models, {patients:,} cases with the finding: {time.perf_counter() - start:.2f} s")
+        print(f"time for the grounding measures of {MODELS} models, {patients:,} cases with the finding: "
+              f"{time.perf_counter() - start:.2f} s")  # fmt: skip
 
 
 if __name__ == "__main__":

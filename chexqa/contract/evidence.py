@@ -204,9 +204,9 @@ class PointsEvidence(Evidence):
 class ResultEvidence(Evidence):
     """Evidence of the question that offers four outlines.
 
-    - ``errors``: for each outline, the indices of its errors in ``edits``.
-    - ``true_edits``: the indices of the suboptimal outline's errors in ``edits``.
-    - ``edits``: the case's edits (possible errors).
+    - ``edits``: the case's edits (possible errors); the indices below are positions in this list.
+    - ``errors``: the indices of each outline's errors.
+    - ``true_edits``: the indices of the suboptimal outline's errors.
     - ``iou``: the IoU of each outline's mask with the optimal mask.
     """
 

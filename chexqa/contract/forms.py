@@ -143,7 +143,7 @@ class Place(Form):
         return 1 / options
 
     def right_answers(self, key: Sequence[int]) -> list[tuple[int, ...]]:
-        """Return the answer "nowhere" if it is the key; otherwise an empty list, as coordinates cannot be listed."""
+        """Return the answer "nowhere" if it is the key; otherwise an empty list, as too many places would be right."""
         return [(NOWHERE,)] if NOWHERE in key else []
 
 

@@ -201,7 +201,8 @@ def read_segments(path: Path) -> Segments:
         frames, size = int(dataset.get("NumberOfFrames") or 1), (int(dataset.Rows), int(dataset.Columns))
         if min(size) < 1 or frames > MAX_FRAMES or frames * size[0] * size[1] > 4 * MAX_PIXELS:
             raise InputError(
-                f"{path}: has {frames} frames of {size[1]} x {size[0]} px; give one radiograph's segments."
+                f"{path}: {frames} frames of {size[1]} x {size[0]} px are too many or too large; give one radiograph's "
+                "segments."
             )
         pixels = np.frombuffer(dataset.PixelData, np.uint8)
         if dataset.BitsAllocated == 1:

@@ -171,8 +171,8 @@ class Places:
         self.image_root = Path(os.path.commonpath(outside)) if outside else None
         if self.image_root is not None and self.image_root == Path(self.image_root.anchor):
             raise InputError(
-                f"{manifest}: a manifest can name one parent folder for all data outside its own folder, but "
-                f"{', '.join(map(str, outside))} have none in common; write the manifest into one of these folders."
+                f"{manifest}: the data folders {', '.join(map(str, outside))} have no common parent folder, but a "
+                "manifest can name only one folder besides its own; write the manifest into one of these data folders."
             )
         self._folders = cases.Folders(manifest, self.image_root)
         self._real = dict(zip(folders, real, strict=True))

@@ -167,8 +167,8 @@ class Pictures:
         if one.frame is not None and self._frame not in (None, one.frame):
             given, stated = (f"{width} x {height} px" for height, width in filter(None, (self._frame, one.frame)))
             raise InputError(
-                f"{one.where}: --drawn-on is {given}, but {stated} are stated for {one.image}; leave out --drawn-on, "
-                "or correct the stated size."
+                f"{one.where}: the size of {one.image} is {given} by --drawn-on, but stated as {stated}; leave out "
+                "--drawn-on, or correct the stated size."
             )
         size, source = frame or self.size(one.image), one.source
         if source is None or size is None:
@@ -242,11 +242,11 @@ def check_box(box: list[float], where: str) -> None:
 def paired(
     keys: dict[Path, str], files: Pictures, masks: Path, unmasked: bool, lost: Tally, fault: Callable[[str], None]
 ) -> list[tuple[Path, str]]:
-    """Return each mask with the path of its picture; the key of a mask is its picture's name, with folders.
+    """Return each mask with the path of its picture; ``keys`` has the picture's name for each mask, with folders.
 
-    If at least one mask is in the same folder as its picture, all must be: any other mask counts as without a picture.
-    Masks without a picture are added to ``lost``. A name that fits several pictures is a fault or, if ``unmasked``
-    (pictures without masks count as free of findings) is True, an ``InputError``.
+    As soon as one mask lies in the same folder as its picture, masks in other folders than their pictures are left out.
+    These and the masks without a picture are added to ``lost``. A name that fits several pictures is a fault or, if
+    ``unmasked`` (pictures without masks count as free of findings) is True, an ``InputError``.
     """
     found = []
     for path, key in keys.items():

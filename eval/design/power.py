@@ -61,11 +61,11 @@ class Resolution(NamedTuple):
     - ``detectable``: the smallest difference that is detected with the wanted power.
     - ``largest``: the largest difference that two models can have.
     - ``power``: the probability that a difference D is detected.
-    - ``needed``: the number of all patients of a study that detects D with the wanted power.
-    - ``alike``: the number of all patients of a study that shows that two equal models differ by less than D.
+    - ``needed``: how many patients in all a study must have to detect D with the wanted power.
+    - ``alike``: how many patients in all a study must have to show that two equal models differ by less than D.
     - ``sequential``, ``within``: the two numbers of :class:`StoppedRuns`; None for the score of a single kind.
 
-    If no model can answer any item right, ``power`` is 0, and every field that may be None is None.
+    If no model can answer any item right, ``power`` is 0, and ``detectable`` and all numbers after ``power`` are None.
     """
 
     score: str

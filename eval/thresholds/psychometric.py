@@ -31,7 +31,7 @@ THRESHOLD, SLOPE, BIAS, LAPSE = range(4)
 class Task(NamedTuple):
     """N observations of one task, as arrays ``(N,)``.
 
-    - ``form``: the task.
+    - ``form``: how the question is asked: ``yes_no``, ``marks`` or ``choice``.
     - ``log_depth``: the logarithm of the error's depth; NaN if there is no error.
     - ``response``: 1 for the answer yes (``yes_no``), for a marked point (``marks``) or for the choice of the right
       picture (``choice``); 0 for any other response. If observations were merged into one, it has their mean.

@@ -20,7 +20,7 @@ class AttributeSurvey:
 
     - ``right``: the numbers of the correct options.
     - ``stable``: False if a slightly different mask would change the answer.
-    - ``margin``: ``abs(number - threshold) / threshold`` of the number that decides the answer.
+    - ``margin``: ``abs(measure - threshold) / threshold`` of the measure that decides the answer.
     """
 
     judged: Judgement

@@ -126,9 +126,9 @@ def _case_of(verdict: Verdict, names: Mapping[tuple[str, str], str], masks: Mani
         case_id = masks.by_row.get(verdict.row)
     if case_id is None:
         raise InputError(
-            f"verdict on '{verdict.row}': judges a mask of {benchmark_mark(verdict.benchmark)}, but {masks.path} is "
-            f"{benchmark_mark(masks.hash)}; give the manifest that was reviewed, unchanged. If a benchmark was "
-            "reviewed, add --benchmark with its folder."
+            f"verdict on '{verdict.row}': judges a mask from the file with the mark "
+            f"{benchmark_mark(verdict.benchmark)}, but {masks.path} has the mark {benchmark_mark(masks.hash)}; give the "
+            "manifest that was reviewed, unchanged. If a benchmark was reviewed, add --benchmark with its folder."
         )
     return case_id
 

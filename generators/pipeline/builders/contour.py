@@ -22,7 +22,7 @@ from chexqa.imaging.read import Mask
 
 @dataclass(frozen=True, eq=False)
 class Outlines:
-    """Outlines of a case with the finding, made from its plan, and their pictures."""
+    """Outlines that are made from the plan of a case with the finding, and the pictures of these outlines."""
 
     case: CaseToBuild
     plan: contour.ContourPlan
