@@ -310,8 +310,8 @@ def main(sources: dict[str, list[Callable[[], Lesion]]], fill: Fill) -> None:
             if pairs:
                 share = told(pairs, classifiers()["random forest"], tested=True)
                 print(
-                    f"  {test}, from the whole pictures of {len(pairs)} radiographs: a random forest tells the two pictures "
-                    f"of a radiograph apart in {share}",
+                    f"  {test}, from the whole pictures of {len(pairs)} radiographs: a random forest tells the two "
+                    f"pictures of a radiograph apart in {share}",
                     flush=True,
                 )
         haze = np.array([[one[0] for one in row[PIXELS[0]]] for row in rows])

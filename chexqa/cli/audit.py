@@ -32,7 +32,7 @@ def audit(bench: Path, out: Path | None, as_json: bool) -> int:
 
     layout = format_of(bench)
     if layout is not None and out is None:
-        raise InputError(f"{bench}: is {layout}, so the audit writes no README.md into it; name another folder with -o.")
+        raise InputError(f"{bench}: is {layout}, so no README.md is written into it; name another folder with -o.")
     with opened(bench) as loaded:
         loaded.key("the audit")
         with card.prepared(out or bench):

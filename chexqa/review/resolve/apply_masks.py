@@ -127,8 +127,8 @@ def _case_of(verdict: Verdict, names: Mapping[tuple[str, str], str], masks: Mani
     if case_id is None:
         raise InputError(
             f"verdict on '{verdict.row}': judges a mask from the file with the mark "
-            f"{benchmark_mark(verdict.benchmark)}, but {masks.path} has the mark {benchmark_mark(masks.hash)}; give the "
-            "manifest that was reviewed, unchanged. If a benchmark was reviewed, add --benchmark with its folder."
+            f"{benchmark_mark(verdict.benchmark)}, but {masks.path} has the mark {benchmark_mark(masks.hash)}; give "
+            "the manifest that was reviewed, unchanged. If a benchmark was reviewed, add --benchmark with its folder."
         )
     return case_id
 
