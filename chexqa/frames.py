@@ -101,7 +101,10 @@ class LoadedRun(Run):
 
 
 def as_path(given: str | Path, meaning: str) -> Path:
-    """Return a path; raise ``InputError``, which names the ``meaning``, for a value that is no path."""
+    """Return ``given`` as a path; raise ``InputError`` if it is not a path.
+
+    ``meaning`` says in the error what the path is for, such as "a benchmark or a run".
+    """
     if not isinstance(given, str | Path):
         raise InputError(f"{meaning} is given as {type(given).__name__}; give a path.")
     return Path(given)

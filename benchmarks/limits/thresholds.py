@@ -63,12 +63,14 @@ def side(values: np.ndarray) -> np.ndarray:
 
 
 def figures(found: np.ndarray, threshold: float) -> list[np.ndarray]:
-    """Return four arrays, each with one number for each of the three tasks. The arrays are:
+    """Return four arrays, each with one number for each of the three tasks.
+
+    The tested depths divide all thresholds into three regions: below, within and above the depths. The arrays are:
 
     1. the median of the fitted thresholds, divided by the true threshold, minus 1;
     2. the share of intervals that contain the true threshold;
-    3. the share of fitted thresholds that are below, within or above the tested depths, as the true threshold is;
-    4. the share of intervals that are wholly below, within or above the tested depths, where the true threshold is not.
+    3. the share of fitted thresholds in the same region as the true threshold;
+    4. the share of intervals that lie wholly in one region, but not in the region of the true threshold.
 
     ``found`` ``(runs, 3, 3)`` has the result of :func:`run` for each run. ``threshold`` is the true threshold in px.
     """

@@ -281,8 +281,8 @@ def chexlocalize(
     "--findings",
     default=",".join(CHEXPERCEPT_FINDINGS),
     show_default=True,
-    help="Findings, separated by commas. A radiograph that has no outline at all becomes a case for each of them, in "
-    "which the finding is absent.",
+    help="Findings, separated by commas, that are absent from every radiograph without any outline. Such a radiograph "
+    "becomes one case for each of these findings.",
 )
 @click.option("--source", default="ChestX-Det", show_default=True, help="The data set's name, kept with every case.")
 @_common("open", "Anyone may download the data set.")

@@ -228,7 +228,7 @@ def _check_whole(benchmark: Benchmark) -> None:
         if kind is None:
             raise InputError(
                 f"{where}: item '{item.item_id}' is of the kind '{item.kind}', which {ABOUT} does not declare"
-                f"{suggest(item.kind, benchmark.kinds)}; restore both files."
+                f"{suggest(item.kind, benchmark.kinds)}; restore {ITEMS} and {ABOUT}."
             )
         if (item.level, item.stage, item.multi) != (kind.level, kind.stage, kind.multi):
             name = next(name for name in ("level", "stage", "multi") if getattr(item, name) != getattr(kind, name))
@@ -255,9 +255,9 @@ def _wrong_key(item: Item, answer: Answer, kind: Kind) -> str | None:
     return item.form.wrong_key(answer.answer) or kind.evidence.misfit(answer.evidence, len(item.options))
 
 
-def check_images(benchmark: Benchmark, also: Iterable[str] = ()) -> int:
-    """Check the pictures of all items, and the pictures ``also``, against their hashes; return their number."""
-    images = sorted({*also}.union(*(item.image_paths for item in benchmark.items)))
+def check_images(benchmark: Benchmark, altered: Iterable[str] = ()) -> int:
+    """Check all items' pictures and the ``altered`` pictures against their hashes; return how many were checked."""
+    images = sorted({*altered}.union(*(item.image_paths for item in benchmark.items)))
     with ThreadPoolExecutor(_CHECKERS) as pool:
         return sum(bool(size) for size in pool.map(lambda image: len(benchmark.image_bytes(image)), images))
 

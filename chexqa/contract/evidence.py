@@ -364,7 +364,7 @@ class LungsEvidence(_PartsEvidence):
         return "\n".join([*lines, *(f"one area is {ratio:.1f} times the other" for ratio in self.deciding()["larger"])])
 
     def deciding(self) -> dict[str, list[float]]:
-        """Return the ratio of the lungs' covered areas (at least 1) in a list keyed ``larger``; [] if an area is 0."""
+        """Return ``{"larger": [ratio]}``, the larger covered area divided by the smaller; no ratio if an area is 0."""
         small, large = sorted(self.lung_area.get(side, 0) for side in ("right", "left"))
         return {"larger": [large / small] if small else []}
 

@@ -39,8 +39,7 @@ def read_mask_png(path: Path) -> Mask:
 
     The file must have one channel, several equal channels, or a palette of colours that begins with black, as PASCAL
     VOC's; then the index 0 is outside, and one other index is inside. A file with only zeros gives a mask that is all
-    ``False``. For any other file, ``InputError`` is raised; it names the grey values, colours, transparency or format
-    that were found.
+    ``False``. Raise ``InputError`` for any other file.
     """
     picture, _ = open_picture(path, ("TIFF",))
     if picture.format not in _FORMATS:
@@ -49,8 +48,8 @@ def read_mask_png(path: Path) -> Mask:
         )
     if (pages := count_pages(path, picture)) > 1:
         raise InputError(
-            f"{path}: has {pages} pages, but a mask has one; name the pages by their numbers and read the "
-            "file with 'chexqa ingest masks --label'."
+            f"{path}: has {pages} pages, but a mask has one; read the file with 'chexqa ingest masks --label', such as "
+            "--label 2=effusion if page 2 shows an effusion."
         )
     picture = load_page(path, picture, 0)  # size after the EXIF rotation
     by_index = _is_coloured(picture)
@@ -79,10 +78,14 @@ Labelled = tuple[tuple[str, ...], Mask]
 def read_label_map(path: Path) -> Iterator[Labelled]:
     """Yield the labels and the mask ``(H, W)`` of each value of a label map, a PNG or TIFF.
 
-    A label is a grey value ("3"), a colour ("#ff0000") or an index of a palette ("3"). Some values have two labels: an
-    index of a palette has its colour, too, and grey in a colour picture has its grey value and its colour. The value
-    outside of all structures (0 or black) is left out. In a TIFF with several pages, each page is a mask, and its label
-    is the page's number. Raise ``InputError`` for any other picture, and if one of several pages has several values.
+    The value outside of all structures (0 or black) is left out. The labels are:
+
+    - in a grey picture: the grey value, such as "3";
+    - in a colour picture: the colour, such as "#ff0000"; for grey pixels, both the colour and the grey value;
+    - in a picture with a palette: both the index, such as "3", and the colour;
+    - in a TIFF with several pages, each of which is a mask: the page's number, from "1".
+
+    Raise ``InputError`` if the file is not such a label map, for example because its edges are smoothed.
     """
     picture, _ = open_picture(path, ("TIFF",))
     if picture.format not in _FORMATS:

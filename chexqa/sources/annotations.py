@@ -101,7 +101,9 @@ class Labels:
             if masks.is_outside(label := masks.as_label(label)):
                 raise InputError(f"{option} {text}: 0 and black are outside of all structures; give another value.")
             if self._names.setdefault(label, name) != name:
-                raise InputError(f"{option} {text}: {label} is given twice, also as {self._names[label]}; remove one.")
+                raise InputError(
+                    f"{option} {text}: {label} already has the name {self._names[label]}; give each label one name."
+                )
 
     @property
     def of_values(self) -> bool:

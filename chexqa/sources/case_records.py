@@ -188,8 +188,8 @@ class Places:
         found = self._find(text, path)
         if found != path:
             raise InputError(
-                f"{path}: the manifest would name this file '{text}', but the manifest's own folder has another file "
-                f"at this path ({found}); write the manifest into another folder."
+                f"{path}: the manifest would list this file as '{text}', but this path leads to another file in the "
+                f"manifest's folder ({found}); write the manifest into another folder."
             )
         return Path(text).as_posix()
 
@@ -309,7 +309,7 @@ def _once(path: Path, pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     found: dict[str, str] = {}
     for label, name in pairs:
         if found.setdefault(label, name) != name:
-            raise InputError(f"{path}: the label {label} is given twice, as '{found[label]}' and '{name}'; remove one.")
+            raise InputError(f"{path}: the label {label} has two names, '{found[label]}' and '{name}'; remove one.")
     return {label: name for label, name in found.items() if not masks.is_outside(label)}
 
 

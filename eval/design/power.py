@@ -82,7 +82,7 @@ class Resolution(NamedTuple):
 
     @property
     def can_detect(self) -> bool:
-        """Return True if two models can differ by ``detectable``; False if ``detectable`` is None."""
+        """Return True if the study detects the largest difference that two models can have."""
         return self.detectable is not None and self.detectable <= self.largest
 
     @property

@@ -121,6 +121,6 @@ def check_conditions(benchmark: Benchmark, conditions: Sequence[str], protocol: 
             )
         if name in altered_items.ALONE and protocol != "independent":
             raise InputError(
-                f"--condition {name}: a question about an altered picture is asked alone, but under the protocol "
-                f"{protocol} the original question follows others; give --protocol independent."
+                f"--condition {name}: questions about altered pictures are asked alone, so the original questions must "
+                f"be asked alone too; replace the protocol {protocol} with --protocol independent."
             )

@@ -124,7 +124,8 @@ class BaselineResponder:
     def frequent_answers(self, kind: str) -> list[tuple[int, ...]]:
         """Return the right answers to a kind of question, the most frequent first.
 
-        Example for the grid: if the right cells of two items are 3, 4 and 4, 5, the result is ``[(4,), (3,), (5,)]``.
+        Example for the grid: if the right cells are 3 and 4 in one item, and 4 and 5 in another, the result is
+        ``[(4,), (3,), (5,)]``.
         """
         return self._frequent[kind]
 

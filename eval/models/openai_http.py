@@ -1,7 +1,7 @@
 """Requests to OpenAI-compatible servers, as a litellm provider that takes little processor time.
 
-Messages contain a short placeholder for each picture, which is encoded once. This module does not retry and follows no
-redirect.
+In messages, a short placeholder stands for each picture; :func:`encode` replaces it with the encoded picture. A failed
+request is not repeated, and redirects are not followed.
 """
 
 from __future__ import annotations

@@ -100,7 +100,8 @@ def answerers(runs: Iterable[Run]) -> dict[tuple[str, str], Answerer]:
 def first_turns(runs: Sequence[Run]) -> dict[str, list[tuple[Answerer, Turn]]]:
     """Return the first turn of each model and reader on each item, keyed by item id.
 
-    The turns on an item come in the order of the letters in the drawing: first the turn of ``A``, then that of ``B``.
+    The turns on an item are in the order of :func:`answerers`: first the turn of the model or reader with the letter
+    A, then the turn of B.
     """
     found: dict[str, dict[tuple[str, str], Turn]] = {}
     for run in runs:

@@ -242,9 +242,9 @@ class Options:
         return Found(frozenset({self.names[name] if by_name and name else self.count}), end, True)
 
     def restated(self, line: str, end: int) -> int:
-        """Return the offset after the finding's name if the name follows at ``end``; otherwise return ``end``.
+        """Return the offset after a "yes" or "no" and the finding's name, as in "no pleural effusion".
 
-        ``end`` is the offset after a "yes" or "no", such as the "no" of "no pleural effusion".
+        ``end`` is the offset after the "yes" or "no"; if the finding's name does not follow, return ``end``.
         """
         repeated = _REPEATED.match(line, end)
         return repeated.end() if repeated and f" {repeated[1]}" in self.question else end

@@ -167,9 +167,11 @@ def show_reread(changed: pl.DataFrame, turns: int, out: Console) -> None:
 
 
 def few_patients(grades: pl.DataFrame) -> str | None:
-    """Return a line that says why a protocol's scores have no intervals, or too narrow ones; None if neither holds.
+    """Return a warning that a protocol has answers on too few patients; None if it has enough.
 
-    Intervals of differences are too narrow if a tenth of the patients has more than half of the answers.
+    - If the number of patients is below ``LEAST_CLUSTERS``, the warning says that no intervals are shown.
+    - If more than half of the answers belong to a tenth of the patients, the warning says that intervals of differences
+      may be too narrow.
     """
     found, unit = with_clusters(grades)
     answers = found["cluster"].value_counts()["count"].sort(descending=True).to_list()

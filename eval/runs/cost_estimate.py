@@ -1,10 +1,11 @@
-"""Estimate of the requests and the cost of a run, made from its real conversations; nothing is sent.
+"""Estimate of the requests and the cost of a run. Its conversations are built as for the run, but nothing is sent.
 
 - Text: four characters count as one token, and a message adds four tokens.
 - Pictures: the tokens follow from the size and the registry's ``image_tokens``.
-- Replies: a reply has the registry's ``reply_tokens``. In the history it has 100 tokens, without its thinking.
+- Replies: a new reply has the registry's ``reply_tokens``. Where later requests repeat a reply, it has 100 tokens,
+  because they leave out its thinking.
 - Answers: all are assumed to be wrong, which gives the longest history.
-- Prefix cache: if it is assumed, a request takes the tokens of the request before it from the cache.
+- Prefix cache: if a cache is assumed, a request takes the tokens of the request before it from the cache.
 """
 
 from __future__ import annotations
@@ -253,7 +254,10 @@ def _tiles(size: Size, side: int, limit: int) -> int:
 
 
 def png_size(path: Path, inside: Path | None = None) -> Size:
-    """Return the width and height of a PNG file in pixels; raise an error if a link leads out of ``inside``."""
+    """Return the width and height of a PNG file in pixels.
+
+    Raise ``InputError`` if the file is not a PNG, or if ``path`` is a link that leads out of the folder ``inside``.
+    """
     with reading(path), open_binary(path, inside=inside) as file:
         head = file.read(24)
     if len(head) < 24 or not head.startswith(PNG_SIGNATURE):

@@ -73,16 +73,16 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class IntervalTerms:
-    """Terms ``(M,)`` from which the intervals of M scores are computed.
+    """Terms ``(M,)`` for the intervals of M scores; a score can be a weighted sum of several shares of right answers.
 
     - ``best``: the largest possible score; NaN if it is not known.
     - ``scale``: the largest possible score minus the smallest possible score.
     - ``variance``: the variance of the score, with clusters as units.
     - ``least``: the lower limit of ``variance`` in Wilson's interval; NaN for a score that has no such interval.
-    - ``rarer``: the number of right or of wrong answers, whichever is smaller, summed over the score's shares.
-    - ``alike``: the variance of the score if all answers of a cluster are alike, divided by p (1 - p). Here, p is the
-      share of right answers.
-    - ``alike_squares``: the divisor in ``alike ** 2 / alike_squares``, the degrees of freedom (:meth:`freedom`).
+    - ``rarer``: the number of right or of wrong answers in each share, whichever is smaller, summed over the shares.
+    - ``alike``: the variance of the score, divided by p (1 - p), if each cluster's answers are all right or all wrong
+      and the shares are independent; p is the share of right answers.
+    - ``alike_squares``: the sum of a² / f over the shares; a is a share's part of ``alike``, f its degrees of freedom.
     """
 
     best: Floats
@@ -90,13 +90,11 @@ class IntervalTerms:
     variance: Floats
     least: Floats
     rarer: Floats
-    # The largest possible variance: each cluster's answers are all right or all wrong. Shares count as independent.
     alike: Floats
-    # Sum of a² / f over the score's shares; a is a share's term of ``alike``, and f its degrees of freedom.
     alike_squares: Floats
 
     def weighted_sums(self, weights: sparse.csr_matrix, variance: Floats) -> IntervalTerms:
-        """Return the terms of C sums of scores, from the scores' ``weights (C, M)`` and the sums' ``variance (C,)``."""
+        """Return the terms of C sums of the scores with the ``weights (C, M)``; ``variance (C,)`` is the sums' own."""
         down = (abs(weights) - weights) / 2
         least = np.where(_by_row(weights, weights.data < 0) > 0, np.nan, _weighted(weights, self.least, 2))
         return IntervalTerms(

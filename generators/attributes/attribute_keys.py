@@ -190,12 +190,13 @@ def _component(part: Part, sides: tuple[str, ...], ground: Ground) -> Component:
 class Judgement:
     """Regions and lungs of a case that count as affected under a recipe's rules.
 
-    With the rule ``component``, a component that reaches the threshold share in no region affects the region that it
-    covers most. ``by_small_components`` has the regions that are affected only in this way.
+    With the rule ``component``, a component may be too small to reach the threshold share in any region. Then the
+    region that it covers most counts as affected.
 
     - ``involved``: the affected regions in the order of ``REGIONS``.
     - ``lung_area``: the number of covered pixels of each given lung, keyed by side.
     - ``lung_share``: the covered share of each given lung, keyed by side.
+    - ``by_small_components``: the regions that are affected only because a small component covers them most.
     """
 
     measures: Measures

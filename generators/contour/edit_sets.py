@@ -315,9 +315,10 @@ def area_categories(changes: Weights) -> Numbers:
 
 
 def wanted_shares(categories: Numbers, shares: Weights) -> Weights:
-    """Return the wanted share ``(12,)`` of each category of :func:`area_categories`, in one column ``(N,)`` of them.
+    """Return the wanted share of each of the 12 categories, shape ``(12,)``.
 
-    ``shares (3, 4)`` has the wanted share of each rank (column) among the sets of a grade (row).
+    - ``categories (N,)``: one column of the result of :func:`area_categories`, with the category of each of N sets.
+    - ``shares (3, 4)``: the wanted share of each rank (column) among the sets of each grade (row).
     """
     # Each grade keeps its share of the sets. A guesser sees how large the differences are, so the wanted shares of the
     # ranks must hold in each grade and not only over all grades.

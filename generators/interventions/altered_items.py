@@ -44,14 +44,14 @@ FLAG = "not asked with the {condition} picture: {reason}"
 class AlteredKey:
     """Key of an altered item.
 
-    - ``answer``: the right option numbers, sorted; None for the condition ``target``.
+    - ``answer``: the right option numbers, sorted; None if the lesion is filled (condition ``target``), because no
+      answer is then known to be right.
     - ``filled_pixels``: the number of filled pixels; 0 for a mirrored picture.
     - ``part``: the filled part: ``all``, ``right``, ``left`` or ``component`` of the lesion, or ``lung`` beside the
       lesion; None for a mirrored picture.
     """
 
     item_id: str
-    # None if the lesion is filled (target): no answer is known to be right, so only a change of the answer counts.
     answer: tuple[int, ...] | None
     filled_pixels: int = 0
     part: str | None = None

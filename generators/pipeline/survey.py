@@ -58,9 +58,11 @@ class GridSurvey:
 
 @dataclass(frozen=True)
 class PlacesSurvey:
-    """Names of the questions on places that a case gets.
+    """Questions on places for one case.
 
-    ``hit_share`` is the share of the lungs in which a point is a hit; 0 without the finding or without lungs.
+    - ``kinds``: the names of the kinds of questions that are asked.
+    - ``hit_share``: the share of the lungs' area in which a point is a hit; 0 if the finding is absent or the lungs are
+      not given.
     """
 
     kinds: tuple[str, ...]

@@ -126,7 +126,7 @@ def not_several(cell: str, words: Sequence[str], none_words: Sequence[str]) -> s
     A list that mixes ``none_words`` with other words, such as "none, 2", is not valid.
 
     - ``cell``: the sheet's cell, such as ``F4``.
-    - ``words``: the words that are valid in a list, with those in ``none_words``.
+    - ``words``: all words that are valid in a list, including those in ``none_words``.
     - ``none_words``: the words for "no option is right", such as "none".
     """
     text = small_letters(cell)

@@ -95,7 +95,7 @@ class Book:
 
     - ``marks``: the texts of the columns benchmark, reviewer and batch in every row.
     - ``votes``: the number of verdicts that an adjudication sheet shows.
-    - ``failed_import``: the number, from 1, of the import that could not read the rows; None for rows that are new.
+    - ``failed_import``: None for new rows; for rows that an import could not read, the import's number, from 1.
     """
 
     kind: SheetKind

@@ -89,8 +89,8 @@ def mask_source(path: Path, image_root: Path | None, manifest: Path | None = Non
     else:
         if manifest is not None:
             raise InputError(
-                f"--manifest: works only if masks of a benchmark are exported, but {path} is a manifest itself; leave "
-                "out --manifest."
+                f"--manifest: belongs to a benchmark whose masks are exported, but {path} is a manifest; leave out "
+                "--manifest."
             )
         cases = read_manifest(path, image_root)
         check_authors(cases)
