@@ -102,9 +102,10 @@ def _of_sets(own: int, other: int, weights: Sequence[float]) -> list[float]:
 
 
 def draw_points(points: int, random: np.random.Generator, weights: Sequence[float] = TRUE_POINTS) -> set[int]:
-    """Choose at random the true points of a case (those that mark an error), and return their indices from 0.
+    """Choose at random which of a case's points are true (mark an error), and return their indices, from 0.
 
-    The number of true points is chosen with the probabilities that :func:`numbers` returns.
+    - ``points``: the number of the case's points.
+    - ``weights``: the relative frequencies of one, two and three true points, as in :func:`numbers`.
     """
     true = numbers(points, weights)
     count = int(random.choice(len(true), p=true))

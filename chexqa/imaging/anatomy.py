@@ -275,9 +275,11 @@ def regions(lungs: Lungs) -> dict[str, Mask]:
 
 
 def region_pixels(frame: Frame, inside: Mask, around: tuple[slice, slice]) -> dict[str, int]:
-    """Return the number of a mask's pixels in each region of the lung that ``frame`` divides, keyed by region.
+    """Return how many pixels of a mask lie in each region of one lung, keyed by region.
 
-    The mask must lie completely in this lung. ``inside`` is the mask cropped to the rows and columns ``around``.
+    - ``frame``: the lines that divide the lung into regions.
+    - ``inside``: the mask, cropped to ``around``; it must lie completely in the lung.
+    - ``around``: the rows and columns of the crop in the picture.
     """
     rows, columns = around
     halves = np.split(inside, [np.clip(frame.cut - columns.start, 0, inside.shape[1])], axis=1)

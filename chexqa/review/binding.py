@@ -6,8 +6,8 @@ A verdict counts in any benchmark or manifest that shows the same content, and i
 - for a verdict on a proposal: also the proposed answer, and the masks from which the answer was computed;
 - for a verdict on a mask: mask, lungs and radiograph.
 
-Pictures of items enter by the hashes of their files, radiographs of masks by their pixels. Patient data, names of
-source files and a benchmark's version have no influence.
+For a picture of an item, the hash of its file is hashed; for the radiograph of a mask, its pixels. Patient data, names
+of source files and a benchmark's version have no influence.
 """
 
 from __future__ import annotations

@@ -238,13 +238,13 @@ def from_flat(
 ) -> Outcome:
     """Write a manifest for a folder ``masks`` with the masks of all pictures below ``images``.
 
-    The masks are PNG, TIFF or NIfTI files. A picture ``a.png`` has either of these:
+    The masks of a picture ``a.png`` can be in these files (masks and label maps are PNG, TIFF or NIfTI files):
 
-    - one label map ``a.png``, if ``labels`` says what the values of label maps mean. The folders must differ.
-    - otherwise one file for each finding or structure, such as ``a_effusion.png`` and ``a_heart.png``. ``masks`` can
-      be the same folder as ``images``.
+    - a DICOM SEG that refers to the picture or has the picture's name;
+    - if ``labels`` says what the values of label maps mean: one label map ``a.png``;
+    - if ``labels`` does not: one file for each finding or structure, such as ``a_effusion.png`` and ``a_heart.png``.
 
-    A DICOM SEG in another folder than ``images`` has the masks of its picture in either case.
+    Only files of the last form can be in the same folder as the pictures.
     """
     files = Pictures(images, masks_folder=None if (own := images.samefile(masks)) else masks)
     known = sorted((*findings.FINDINGS, *cases.STRUCTURES), key=len, reverse=True)

@@ -2,7 +2,7 @@
 
 - CGR: how often answers change when the lesion is filled in.
 - IS: how often answers stay when a part of the lung outside the lesion is filled in.
-- UAR: how often other patients get the same answer.
+- UAR: how often the answer about one patient is also the answer about others with the same finding, view, sex and key.
 
 A model that ignores the picture and answers yes to a random majority of the questions can pass all three (see
 ``net_grounding``).
@@ -66,10 +66,10 @@ def stability(sample: Sample, pairs: pl.DataFrame) -> Rates:
 
 
 def uar(sample: Sample, originals: pl.DataFrame) -> Rates:
-    """Return the measure named UAR: how often a right detection answer is the same as the answers about other patients.
+    """Return the measure named UAR: how often a right detection answer is also the answer about another patient.
 
-    The other patients have the same finding, view, sex and key (:func:`with_partners`). For each right answer, the
-    share of equal answers is computed; UAR is the mean of these shares.
+    The other patients have the same finding, view, sex and key (:func:`with_partners`). UAR is the mean, over all right
+    answers, of the share of other patients who get the same answer.
     """
     rows = with_partners(originals).filter("right")
     return rate(sample, rows, pl.col("same"), binary=False)

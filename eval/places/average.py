@@ -21,16 +21,16 @@ Map = npt.NDArray[np.float64]
 
 
 class AverageMaps:
-    """Average maps of all findings of a benchmark; the map for a case leaves out the case's own patient."""
+    """One average map for each finding of a benchmark; the map for a case leaves out the case's own patient."""
 
     def __init__(self, benchmark: Benchmark) -> None:
         """Store the benchmark; its key is read when the first map is needed."""
         self._benchmark = benchmark
 
     def of(self, finding: str, case_id: str) -> Map | None:
-        """Return the average map ``(CELLS, CELLS)`` of a finding over all patients except the patient of the case.
+        """Return how much of each grid cell a finding's masks cover, summed over all patients but the case's own.
 
-        Return None if no other patient has a mask of the finding.
+        The map has the shape ``(CELLS, CELLS)``. Return None if no other patient has a mask of the finding.
         """
         total = self._sums.get((finding, None))
         if total is None:

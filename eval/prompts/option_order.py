@@ -107,8 +107,8 @@ def order(item: Item) -> tuple[int, ...] | None:
 def in_order(item: Item, numbers: tuple[int, ...] | None) -> Item:
     """Return the item with its options in the order ``numbers``, which a turn recorded (:func:`order`).
 
-    The item is then ready for reading the turn's reply. Raises ``ValueError`` unless ``numbers`` has each of the item's
-    option numbers exactly once.
+    The item is then ready for reading the turn's reply. If ``numbers`` is None, the item is returned unchanged. Raises
+    ``ValueError`` if ``numbers`` is given and does not have each of the item's option numbers exactly once.
     """
     if numbers is None:
         return item

@@ -23,12 +23,15 @@ COLUMNS: dict[str, Any] = {
 
 def load(folder: Path, benchmark: Benchmark, recipes: Sequence[str] = (), image_root: Path | None = None
          ) -> pl.DataFrame:  # fmt: skip
-    """Answer items made from one reader's masks with the other reader's masks; return a table (:data:`COLUMNS`).
+    """Let each reader's masks answer the items made from the other reader's masks; return a table (:data:`COLUMNS`).
 
-    The first reader's masks are those of the benchmark. A row with ``back`` False has an item of the benchmark,
-    answered from the second reader's mask. A row with ``back`` True has an item made from the second reader's mask,
-    answered from the benchmark's mask. ``right`` says whether the answer is correct; it is null if the mask fits two
-    of the item's pictures about equally well.
+    The first reader's masks are those of the benchmark. Each row is one item:
+
+    - If ``back`` is False, the item is the benchmark's, and the second reader's mask answers it.
+    - If ``back`` is True, the item is made from the second reader's mask, and the benchmark's mask answers it.
+
+    ``right`` says whether the answer is correct. It is null if the mask fits two of the item's pictures about equally
+    well.
 
     - ``folder``: the folder or manifest of the second reader's masks.
     - ``recipes``: names or files of the benchmark's recipes, needed if they are not chexqa's own.

@@ -51,7 +51,12 @@ MODEL_DROPS = {name: SCHEMA[name] for name in ("model", "protocol", "drop", "dro
 
 
 class ModelPair(NamedTuple):
-    """Two models to compare: one on the benchmark, one on its fresh seed, both asked under ``protocol``."""
+    """Pair of models whose accuracies are compared; usually the same model, asked in two runs.
+
+    - ``on_benchmark``: the name of the model in the run on a benchmark.
+    - ``on_fresh_seed``: the name of the model in the run on a fresh seed of this benchmark.
+    - ``protocol``: the protocol of both runs.
+    """
 
     on_benchmark: str
     on_fresh_seed: str

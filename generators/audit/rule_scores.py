@@ -123,8 +123,8 @@ class Rule(NamedTuple):
     """Outcome of one rule.
 
     - ``contests``: the sets of candidates to which the rule is applied.
-    - ``answers``: the number of the rule's answers. A rule gives one answer for each candidate that it picks, or says
-      yes or no to each candidate.
+    - ``answers``: the number of the rule's answers. A rule that picks candidates gives one answer for each pick; a rule
+      that says yes or no gives one answer for each candidate.
     - ``right``: the number of the rule's right answers.
     - ``expected``: the number of right answers expected by chance.
     """

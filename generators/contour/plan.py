@@ -64,7 +64,10 @@ class ContourPlan:
 
     @property
     def letters(self) -> tuple[str, ...]:
-        """Return the letters of the points, given from left to right (in one column from top to bottom)."""
+        """Return each point's letter, in the order of ``points``.
+
+        The letters run from left to right, so the leftmost point is A; in the same column, they run from top to bottom.
+        """
         order = sorted(range(len(self.points)), key=lambda number: self.points[number].xy)
         return tuple(string.ascii_uppercase[order.index(number)] for number in range(len(self.points)))
 

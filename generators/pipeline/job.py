@@ -216,9 +216,13 @@ def _mask_hash(finding: str, image_key: object, masks: Mapping[str, object]) -> 
 
 def make_fresh_job(bench: Benchmark, original: Original, recipes: Iterable[Recipe], bank: Record, seed: int
                    ) -> GenerationJob:  # fmt: skip
-    """Return the job that makes fresh items for a benchmark's cases, from its own recipes and bank.
+    """Return the job that makes fresh items for a benchmark's cases, from the benchmark's recipes and question bank.
 
-    Raise ``InputError`` for the benchmark's own seed, and for a recipe or bank that it was not made with.
+    - ``recipes``, ``bank``: those that the benchmark was made with. Only recipes with questions on outlines are used.
+    - ``seed``: another seed than the benchmark's.
+
+    Raise ``InputError`` if ``seed`` is the benchmark's seed, if no recipe has questions on outlines, or if such a
+    recipe or the bank is not one that the benchmark was made with.
     """
     if seed == bench.about["seed"]:
         raise InputError(f"--seed {seed}: is the seed of {bench.folder} itself; give another seed.")

@@ -59,10 +59,10 @@ def kinds_of_present(present: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str
 
 
 def with_place_kinds(survey: Survey, of_present: Mapping[str, set[str]]) -> Survey:
-    """Remove from a survey the kinds of questions on places that are never asked about cases with the finding.
+    """Return a survey without the questions on places that are asked only about cases without the finding.
 
-    Return the new survey. Only the survey of a case without the finding changes. The kind ``heart_width`` is never
-    removed. ``of_present`` is the result of :func:`kinds_of_present`.
+    The survey of a case with the finding is returned unchanged. The kind ``heart_width`` is always kept.
+    ``of_present`` is the result of :func:`kinds_of_present`.
     """
     if survey.places is None or survey.present:
         return survey
