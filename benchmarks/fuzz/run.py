@@ -122,7 +122,10 @@ class Builder(NamedTuple):
 
 
 def names(folder: Path) -> dict[str, str]:
-    """Return the id of one case and one item of each benchmark, for use in command lines."""
+    """Return the ids of a case and an item for each benchmark in ``folder``, for use in command lines.
+
+    The keys are ``bench-case``, ``bench-item``, ``small-case`` and ``small-item``.
+    """
     found: dict[str, str] = {}
     for name in ("bench", "small"):
         item = next(item for item in benchmark.load(folder / name).items if item.kind != GRID_CELL)

@@ -2,8 +2,8 @@
 
     python benchmarks/limits/thresholds.py [RUNS] [THRESHOLD…]
 
-An observer answers 560 items of each of three tasks, with errors of 2 to 60 px. For each threshold and task the script
-prints the numbers of :func:`figures`. 200 runs of a threshold take about a minute.
+An observer answers 560 items of each of three tasks. The errors in the items' outlines are 2 to 60 px deep. For each
+threshold and task the script prints the numbers of :func:`figures`. 200 runs of a threshold take about a minute.
 """
 
 from __future__ import annotations

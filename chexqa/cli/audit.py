@@ -32,7 +32,10 @@ def audit(bench: Path, out: Path | None, as_json: bool) -> int:
 
     layout = format_of(bench)
     if layout is not None and out is None:
-        raise InputError(f"{bench}: is {layout}, so no README.md is written into it; name another folder with -o.")
+        raise InputError(
+            f"{bench}: is {layout}, not a benchmark of chexqa, so the card (README.md) is not written into it; name "
+            "another folder for the card with -o."
+        )
     with opened(bench) as loaded:
         loaded.key("the audit")
         with card.prepared(out or bench):

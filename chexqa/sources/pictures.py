@@ -137,17 +137,17 @@ class Pictures:
     def fitted(self, one: Annotation) -> dict[str, Any]:
         """Return an annotation's shape in pixels of its picture, scaled if it was drawn on a picture of another size.
 
-        Raise ``InputError`` if that picture had other proportions.
+        Raise ``InputError`` if the two pictures have different proportions.
         """
         assert one.source is not None, "shapes without a source are not kept"
         source, size, frame = one.source, self.size(one.image), one.frame or self._frame
         if size is None or frame is None or size == frame or "size" in source:
             return source
         if not proportional(frame, size):
-            shape = "box is" if "box" in source else "polygons are"
+            shape = "box was" if "box" in source else "polygons were"
             raise InputError(
-                f"{one.where}: its {shape} for {frame[1]} x {frame[0]} px, but {one.image} has {size[1]} x {size[0]} "
-                "px, which are other proportions; give the pictures that the annotations were drawn on."
+                f"{one.where}: its {shape} drawn on a picture of {frame[1]} x {frame[0]} px, but {one.image} has other "
+                f"proportions ({size[1]} x {size[0]} px); give the pictures that the annotations were drawn on."
             )
         if one.image not in self._scaled:
             self._scaled.add(one.image)

@@ -229,7 +229,7 @@ def ask(bench: Benchmark, chosen: list[Model], folder: Path, given: dict[str, An
 def _ask_live(order: RunConfig) -> list[ModelProgress]:
     for wording, why in unequal(order.benchmark).items() if WORDING in order.stress else ():
         about = f"wording {wording.letter} of {wording.kind}"
-        messages().print(f"{about} is left out: a review found that it asks something else ({why})")
+        messages().print(f"{about} is left out, because reviewers rejected it or want it changed ({why})")
     # A callable may print; its output must not mix with the result of this command.
     apart = redirect_stdout(sys.stderr) if any(model.python for model in order.models) else nullcontext()
     with apart, live_progress.shown(messages()) as watch:

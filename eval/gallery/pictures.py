@@ -1,4 +1,4 @@
-"""Pictures of the gallery: which are shown, their numbers, and the items that are shown first.
+"""Pictures of the gallery: which are shown, how they are numbered, and which items come first.
 
 A picture is a WebP of at most 384 px, stored in a script as base64 text. A drawing over a radiograph is stored without
 the radiograph (``thin_drawings``).

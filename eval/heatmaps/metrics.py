@@ -158,14 +158,14 @@ def _overlap(end: str, marked: int, both: int, area: int) -> Values:
 def grade_places(
     rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], mask: Mask, hits: Sequence[int]
 ) -> Values:
-    """Return four metrics of the marked pixels; each metric is the share of these pixels that it counts as hits.
+    """Return four metrics, each of which is the share of the marked pixels that lie in the right place.
 
-    - ``pointing``: hits lie inside the mask.
-    - ``pointing_15px``: hits lie inside the mask, or at most 15/1024 of the picture's longer side away from it.
-    - ``grid_hit``: hits lie in one of the grid's cells ``hits``.
-    - ``grid_hit_attainable``: as ``grid_hit``; ``None`` if ``hits`` is empty.
+    - ``pointing``: the share inside the mask.
+    - ``pointing_15px``: the share inside the mask, or at most 15/1024 of the picture's longer side away from it.
+    - ``grid_hit``: the share in the right cells of the grid; 0 if no cell is right.
+    - ``grid_hit_attainable``: the same share as ``grid_hit``, but ``None`` if no cell is right.
 
-    ``rows`` and ``columns`` are the positions of the marked pixels.
+    ``rows`` and ``columns`` are the positions of the marked pixels; ``hits`` has the numbers of the right cells.
     """
     # The pointing game is that of Zhang et al., "Top-down Neural Attention by Excitation Backprop", ECCV 2016; the grid
     # task is that of Beyond Diagnosis, arXiv 2509.18015.

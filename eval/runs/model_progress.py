@@ -24,7 +24,10 @@ Place = tuple[str, int, int]
 
 
 class Answerers:
-    """Counts of the model names that a server reports in its replies to one model's questions."""
+    """Counts of the model names that a server reports in its replies while one model is asked.
+
+    A server or proxy can let another model answer.
+    """
 
     def __init__(self, turns: Iterable[Turn] = ()) -> None:
         """Count the names in the given turns."""

@@ -93,8 +93,8 @@ def _preferred(plan: RunIdentity) -> tuple[str, ...]:
     return tuple(name for name in plan.interventions if name != ORIGINAL)
 
 
-def trial(plan: RunIdentity, folder: Path) -> tuple[Item, ...]:
-    """Return the items of the run's cases: all cases, or a trial's."""
+def chosen_items(plan: RunIdentity, folder: Path) -> tuple[Item, ...]:
+    """Return the items of all cases; if the run is a trial (``--limit``), return the items of the trial's cases."""
     # A run keeps the cases that it began with, whatever conditions are asked later.
     begun = is_file(folder / read_run.ABOUT)
     prefer = read_run.read_about(folder).get("limit_prefers", ()) if begun else _preferred(plan)

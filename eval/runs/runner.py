@@ -80,7 +80,7 @@ class RunConfig:
     @property
     def items(self) -> tuple[Item, ...]:
         """Return the items that this command asks: the original, altered and stressed items of its trial and shard."""
-        whole = run_folder.trial(self.plan, self.folder)
+        whole = run_folder.chosen_items(self.plan, self.folder)
         items = subset.share(whole, self.shard)
         asked = subset.conditioned(self.benchmark, items, self.interventions)
         if not self.stress:
@@ -149,7 +149,7 @@ def count_left_out(order: RunConfig, rows: Sequence[ModelProgress]) -> None:
     if not others:
         return
     bench, modifiers = order.benchmark, order.modifiers
-    cases = subset.share(run_folder.trial(order.plan, order.folder), order.shard)
+    cases = subset.share(run_folder.chosen_items(order.plan, order.folder), order.shard)
     wanted = {item.item_id for item in subset.conditioned(bench, cases, others)}
     for progress in rows:
         path = log_path(order.folder, progress.model, order.shard)

@@ -196,9 +196,10 @@ def letter(place: int) -> str:
 
 
 def spread(differences: Estimates) -> tuple[Floats, Floats]:
-    """Return the standard errors of differences, and the changes of the differences by one more cluster that differs.
+    """Return, for each difference between two scores, its standard error and how far one more cluster would change it.
 
-    Both are those of the intervals, for which :data:`ADDED` more clusters differ.
+    The cluster is one on which the two scores differ. Both values come from the intervals, which are computed as if
+    :data:`ADDED` more clusters of this kind had been observed.
     """
     errors, clusters = differences.standard_errors(), differences.clusters
     added = (errors * (clusters + ADDED) / np.maximum(clusters, 1)) ** 2 - differences.terms.variance
@@ -211,8 +212,10 @@ def detectable(
 ) -> float | None:  # fmt: skip
     """Return the smallest difference that a two-sided test at ``alpha`` detects with the given power.
 
-    It is computed from the median of ``standard_errors``; None if there are none. ``of_one`` (:func:`spread`) makes
-    it so large that enough clusters differ for sign flips.
+    - ``standard_errors``: the standard errors of differences; their median is used. The result is None if there are
+      none.
+    - ``of_one``: how far one more cluster would change each difference (:func:`spread`). If given, the result is also
+      large enough for sign flips, which need a minimum number of clusters that differ.
     """
     if not len(standard_errors):
         return None

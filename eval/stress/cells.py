@@ -24,7 +24,7 @@ KINDS = (*DEGRADATIONS, WORDING, HISTORY)
 def named(text: str | None) -> tuple[str, ...]:
     """Return the kinds of stress that a text such as ``noise,wording`` names, in the order of :data:`KINDS`.
 
-    ``all`` means all kinds, None no kind. Raise ``InputError`` for an unknown name.
+    ``all`` means all kinds. If ``text`` is None, the result is empty. Raise ``InputError`` for an unknown name.
     """
     if text is None:
         return ()

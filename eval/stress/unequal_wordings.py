@@ -17,7 +17,7 @@ from chexqa.files.jsonio import Record, read_json, sha256, write_json
 from chexqa.review.columns import FIX, REJECT
 
 FILE = "wording_review.json"
-# Verdicts after which a wording is not asked: it asks something else, or has to be mended.
+# Verdicts after which a wording is not asked: reviewers reject it, or want it changed.
 UNEQUAL = (FIX, REJECT)
 
 

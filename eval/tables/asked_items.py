@@ -294,12 +294,11 @@ def costs(study: ScoredSample) -> pl.DataFrame:
     - ``asked_altered``: the number of finished turns on altered and stressed items.
     - ``cost_altered_usd``: the cost of the turns in ``asked_altered``.
 
-    A cost, mean or median is null if the value of any turn is unknown. Turns without a reply have neither tokens
-    nor a latency.
+    Turns that ended without a reply (refused, or too long) can lack tokens and a latency; they are then left out of the
+    mean and the median. A cost, mean or median is null if the value of any other turn is unknown.
     """
     rows = study.graded.grades.select(*WHO, "state", "cost_usd", "output_tokens", "latency_s", "reply")
     asked = rows.filter(~pl.col("state").is_in(UNFINISHED))
-    # A request that was refused, or too long, may have no reply, and so neither tokens nor a time.
     nothing = pl.all_horizontal(pl.col("output_tokens", "latency_s", "reply").is_null())
     is_unanswered = pl.col("state").is_in(budget.UNANSWERED) & nothing
 

@@ -184,10 +184,12 @@ def compute_drops(
     benchmarks: tuple[Benchmark, Benchmark], grades: tuple[pl.DataFrame, pl.DataFrame], pairs: Sequence[ModelPair],
     margin: float = FRESH_MARGIN,
 ) -> Drops:  # fmt: skip
-    """Return how far the accuracy of each pair of models drops on a fresh seed.
+    """Return how far each model's accuracy drops from a benchmark to its fresh seed.
 
-    - ``benchmarks``, ``grades``: of the benchmark and of its fresh seed, in this order.
-    - ``margin``: accuracy "does not fall" if the whole interval of its drop lies below this.
+    - ``benchmarks``: the benchmark and its fresh seed.
+    - ``grades``: the grades on the benchmark and those on the fresh seed.
+    - ``pairs``: for each comparison, the model on the benchmark and the model on the fresh seed.
+    - ``margin``: accuracy "does not fall" if the interval of its drop ends below this number.
 
     Raise ``InputError`` if the two models of a pair have no finished item on a common case.
     """

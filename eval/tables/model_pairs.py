@@ -2,8 +2,10 @@
 
 A test belongs to one of three families. Holm's method corrects the tests of the first two families, each by itself.
 
-- ``confirmatory``: every two models, and the medical with the general models, on the levels and their mean.
-- ``readers``: every person (a reader in a reader study) and every model or other person, on the same scores.
+- ``confirmatory``: each model compared with each other model, and the medical models together with the general models
+  together, on the scores of the levels and on their mean.
+- ``readers``: each person (a reader in a reader study) compared with each model and with each other person, on the same
+  scores.
 - ``exploratory``: all other tests, such as those of a baseline, of the grid, or of a protocol that is not the main one.
 
 The main protocol is ``end_to_end`` if it was run, otherwise the first protocol. Models with partial scores, and models

@@ -28,8 +28,7 @@ def observations(study: ScoredSample) -> pl.DataFrame:
     - ``seen_in``: the task.
     - ``depth``: the depth of the outline's error in pixels of the working image; null if there is no error.
     - ``response``: True if the model calls the outline wrong, marks the point, or chooses the right picture.
-    - ``option``: the number of the option that a model chooses for the response True. A row with the response False has
-      this number too.
+    - ``option``: the number of the option that stands for the response True, whether or not the model chose it.
     """
     units = list(_units(study.benchmark))
     read = study.said.select(*WHO, "item_id", "case_id", "cluster", "state", "parsed")

@@ -299,13 +299,13 @@ class EditSets:
 
 
 def area_categories(changes: Weights) -> Numbers:
-    """Return two categories ``(N, 2)`` of each of N sets of four pictures, one right and three wrong.
+    """Return two categories ``(N, 2)`` for each of N sets of four pictures, one right and three wrong.
 
     ``changes (N, 3)`` is ``log(wrong area / right area)`` of the wrong pictures. A category is ``4 * grade + rank``:
 
-    - rank: the number of wrong pictures with a smaller area than the right picture, 0 to 3.
-    - grade: how far two areas are apart (0 little, 1 more, 2 much): the two smallest areas in the first category, the
-      smallest and the largest area in the second.
+    - rank: the number of wrong pictures with a smaller area than the right picture (0 to 3), equal in both categories.
+    - grade: how far apart two of the four areas are (0 little, 1 more, 2 much). The first category compares the two
+      smallest areas, the second compares the smallest with the largest.
     """
     areas = np.sort(np.pad(changes, ((0, 0), (0, 1))), axis=1)
     ranks = (changes < 0).sum(axis=1)

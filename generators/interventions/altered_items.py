@@ -208,7 +208,7 @@ def write(folder: Path, rows: Iterable[Record]) -> tuple[Record, set[str]]:
 
     Return two values:
 
-    - the field ``interventions`` of ``benchmark.json``; the caller adds its field ``fill``.
+    - the value of the field ``interventions`` of ``benchmark.json``, but without the entry ``fill``.
     - the paths of the altered pictures.
 
     ``rows`` is iterated twice.

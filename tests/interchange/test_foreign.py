@@ -128,7 +128,7 @@ def test_the_card_of_anothers_benchmark_needs_a_folder(tmp_path: Path, cli: Cli)
     path = table(tmp_path / "a.tsv", [{"index": 1, "question": "?"}])
     code, _, err = cli("audit", path)
     assert code == 2
-    assert "name another folder with -o" in err
+    assert "name another folder for the card with -o" in err
 
 
 @pytest.mark.parametrize(

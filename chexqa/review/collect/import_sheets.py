@@ -174,8 +174,8 @@ def _check_store(store: Path, before: Mapping[VerdictKey, Verdict], batch: Batch
     other = next((verdict for verdict in before.values() if verdict.benchmark != batch.hash), None)
     if other is not None:
         raise InputError(
-            f"{store}: already has verdicts of the batch {other.batch}, which reviewed something else than "
-            f"{batch.label}; name another file with -o."
+            f"{store}: already has verdicts of the batch {other.batch}, which was made from another benchmark, "
+            f"manifest or version than {batch.label}; name another file with -o."
         )
 
 

@@ -278,7 +278,11 @@ def recorded_runs(batch: Batch) -> tuple[Path, ...]:
 
 
 def load_reviewed(batch: Batch, given: Path | None) -> Benchmark:
-    """Load the benchmark that a batch is about; raise ``InputError`` if the folder has another benchmark or version."""
+    """Load the benchmark that a batch is about.
+
+    ``given`` is the benchmark's folder; None: the folder that the batch names. Raise ``InputError`` if this folder has
+    another benchmark or another version.
+    """
     loaded = benchmark.load(reviewed_folder(batch, given))
     if loaded.hash != batch.hash:
         raise InputError(

@@ -94,8 +94,8 @@ def open_second_parts(
     - ``page_only``: True to write no sheets, only pages.
     - ``manifest``: the manifest that the benchmark was made from, if it is not at the path in the batch file.
     - ``image_root``: the folder that the manifest's paths are relative to.
-    - ``incomplete``: True to write the folder even if blind rows are unanswered, as when the reviewer closes the part
-      on a review page.
+    - ``incomplete``: True to write the folder even if blind rows are unanswered, as when the reviewer closes the blind
+      part early on a review page.
 
     Raises ``InputError`` if the batch has no blind sheets.
     """

@@ -128,12 +128,12 @@ def _evidence(target: Target | None, size: tuple[int, int], headline: bool) -> P
 
 def marker_records(names: Iterable[tuple[str, str]], asked: Iterable[Question], bank: Record, seed: int,
                    store: Store) -> dict[str, Record]:  # fmt: skip
-    """Return one record for each test marker, keyed by the marker's source id: its case, its items and its answers.
+    """Return a record for each test marker, with its case, items and answers; the keys are the markers' source ids.
 
-    The records have the form of the records of built cases.
+    The records have the same form as those of built cases.
 
     - ``names``: each marker's source id and its case id in the benchmark.
-    - ``asked``: the benchmark's questions; those of other kinds than test markers are ignored.
+    - ``asked``: the benchmark's questions; only the questions about test markers are used.
     - ``store``: the function that saves the markers' pictures (:class:`ItemBuilder`).
     """
     kinds = [(one.kind, one.texts[bank["language"]]) for one in asked if one.kind.name in markers.KINDS]
