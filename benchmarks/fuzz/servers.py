@@ -81,7 +81,10 @@ def good(to: Handler) -> None:
 
 
 def huge(to: Handler) -> None:
-    """Send a reply with a text, name, reason or field of 17 to 70 MB, with or without a Content-Length."""
+    """Send a reply in which one part is 17 to 70 MB long, with or without a Content-Length.
+
+    The part is the answer's text, the model's name, the finish reason, the reply's id or an extra field.
+    """
     size = to.rng.choice((17, 40, 70)) * 2**20
     place = to.rng.randrange(5)
     text = to.rng.choice(("x", "1 ", "\n", "\u00e9", "Answer: 1\n", "<think>"))

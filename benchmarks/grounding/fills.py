@@ -296,10 +296,11 @@ def main(sources: dict[str, list[Callable[[], Lesion]]], fill: Fill) -> None:
         with ProcessPoolExecutor(2) as pool:
             rows = [one for one in pool.map(measured, source, [fill] * len(source), chunksize=4) if one is not None]
         print(
-            f"{name}, filled by '{fill}': {len(rows)} of {len(source)} radiographs can be filled. Classifiers tell two "
-            "kinds of picture apart, such as target and irrelevant. A guesser gets 50 % right; at most 60 % is wanted, "
-            "because a good fill leaves no trace. Percentage that each classifier gets right, with its 95 % interval "
-            "in brackets:",
+            f"{name}, filled by '{fill}': {len(rows)} of {len(source)} radiographs can be filled. A classifier "
+            "tries to tell two kinds of picture apart, for example target (filled over the lesion) and irrelevant "
+            "(filled elsewhere in the lung). A guess is right in 50 %. A good fill leaves no trace, so a classifier "
+            "should be right in at most 60 %. Percentage that each classifier gets right, with its 95 % "
+            "interval in brackets:",
             flush=True,
         )
         for test in PIXELS:
@@ -310,8 +311,7 @@ def main(sources: dict[str, list[Callable[[], Lesion]]], fill: Fill) -> None:
             if pairs:
                 share = told(pairs, classifiers()["random forest"], tested=True)
                 print(
-                    f"  {test}, from the whole pictures of {len(pairs)} radiographs: a random forest tells the two "
-                    f"pictures of a radiograph apart in {share}",
+                    f"  {test}, from the whole pictures of {len(pairs)} radiographs: random forest {share}",
                     flush=True,
                 )
         haze = np.array([[one[0] for one in row[PIXELS[0]]] for row in rows])

@@ -183,12 +183,12 @@ def measure(args: argparse.Namespace) -> None:
     print(f"{made} items written")
 
 
-def in_turns(first: list[Iterator[Lesion]], plans: int) -> Iterator[tuple[Lesion, int]]:
-    """Yield pairs of a lesion and an item number; the sources of lesions in ``first`` take turns.
+def in_turns(sources: list[Iterator[Lesion]], plans: int) -> Iterator[tuple[Lesion, int]]:
+    """Yield pairs of a lesion and the number of its item; the sources of lesions take turns.
 
-    A real lesion is yielded ``plans`` times, with numbers from 0 on; a phantom's lesion once.
+    A real lesion is yielded for ``plans`` items, numbered from 0; a phantom's lesion only for item 0.
     """
-    left = list(first)
+    left = list(sources)
     while left:
         for one in tuple(left):
             lesion = next(one, None)
@@ -251,8 +251,8 @@ def forest_hits(train: list[dict[str, Any]], test: list[dict[str, Any]]) -> npt.
 def cross_validated_hits(train: list[dict[str, Any]], test: list[dict[str, Any]]) -> npt.NDArray[np.bool_]:
     """Return the result of :func:`forest_hits`, with a forest of its own for each fold (:func:`fold`) of ``test``.
 
-    The forest of a fold is trained on all items in ``train`` except those of the same fold. The forest of the phantoms
-    is trained on all items.
+    The forest of a fold is trained on all items in ``train`` except those of the same fold. Phantoms in ``test`` belong
+    to no fold; their forest is trained on all items in ``train``.
     """
     hits = np.zeros(len(test), bool)
     for part in range(-1, FOLDS):

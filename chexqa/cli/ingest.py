@@ -203,8 +203,9 @@ def _annotated(function: Callable[..., Any]) -> Callable[..., Any]:
                      "repeated."),
         click.option("--source", help="The data set's name, kept with every case."),
         click.option("--drawn-on", metavar="WIDTHxHEIGHT",
-                     help="Size of the pictures that polygons and boxes were drawn on, if FILE does not state it; "
-                     "they are scaled to the pictures in --images. 'pictures': the size of these pictures."),
+                     help="Size of the pictures on which the polygons and boxes were drawn, if FILE does not state it; "
+                     "polygons and boxes are then scaled to the pictures in --images. Give 'pictures' if they were "
+                     "drawn on the pictures in --images."),
     ):  # fmt: skip
         function = option(function)
     return _absents(function)

@@ -201,8 +201,9 @@ def read_segments(path: Path) -> Segments:
         frames, size = int(dataset.get("NumberOfFrames") or 1), (int(dataset.Rows), int(dataset.Columns))
         if min(size) < 1 or frames > MAX_FRAMES or frames * size[0] * size[1] > 4 * MAX_PIXELS:
             raise InputError(
-                f"{path}: {frames} frames of {size[1]} x {size[0]} px are too many or too large; give one radiograph's "
-                "segments."
+                f"{path}: has {frames} frames of {size[1]} x {size[0]} px, but chexqa reads at most {MAX_FRAMES} "
+                f"frames, and 1 to {4 * MAX_PIXELS:,} pixels in all; give a file with the segments of only one "
+                "radiograph."
             )
         pixels = np.frombuffer(dataset.PixelData, np.uint8)
         if dataset.BitsAllocated == 1:
@@ -221,7 +222,10 @@ def read_segments(path: Path) -> Segments:
                 least = (int(dataset.MaximumFractionalValue) + 1) // 2 if kind == "FRACTIONAL" else 1
                 own = {int(group.SegmentIdentificationSequence[0].ReferencedSegmentNumber): one >= least}
             if twice := [*(own.keys() & found.keys())]:
-                raise InputError(f"{path}: has several frames of segment {twice[0]}; give one radiograph's segments.")
+                raise InputError(
+                    f"{path}: has several frames of segment {twice[0]}; give a file with the segments of only one "
+                    "radiograph."
+                )
             found |= {segment: mask for segment, mask in own.items() if mask.any()}
         pictures = {str(one.ReferencedSOPInstanceUID) for series in dataset.get("ReferencedSeriesSequence", ())
                     for one in series.get("ReferencedInstanceSequence", ())}  # fmt: skip

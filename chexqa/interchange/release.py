@@ -120,7 +120,10 @@ class _Reader:
     skipped: list[Record] = field(default_factory=list)
 
     def contents(self) -> Contents:
-        """Return all cases, items and answers (with the field ``prior``), in the order of the benchmark's ids."""
+        """Return all cases, items, answers and skipped cases; the answers have the field ``prior``.
+
+        Cases are sorted by id; items, like their answers, by case id and then by position in the case's conversation.
+        """
         self.items.sort(key=lambda item: (item.case_id, item.seq))
         place = {item.item_id: number for number, item in enumerate(self.items)}
         self.answers.sort(key=lambda answer: place[answer.item_id])

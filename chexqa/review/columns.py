@@ -138,7 +138,7 @@ def vote_title(number: int) -> str:
 
 
 def problem_title(number: int) -> str:
-    """Return the title, such as "problem 2", of the column with each row's problem in correction round ``number``."""
+    """Return the title of the column that says what is wrong with each row: "problem 2" for correction round 2."""
     return f"{PROBLEM} {number}"
 
 

@@ -24,7 +24,7 @@ class Wish:
     - ``readers``: the number of reviewers for each of these cases.
     - ``planted``: the share of the proposals shown to each reviewer that is wrong on purpose.
     - ``both_parts``: True to write the sheets with proposals now; False to write them after the blind answers are in.
-    - ``cases``: a file that lists the cases, or items of cases.
+    - ``cases``: a file with the ids of the cases, or of single items, to export.
     - ``page_only``: True to write pages instead of sheets.
     - ``manifest``: the manifest that the benchmark was made from.
     - ``runs``: runs whose answers (points, boxes) are drawn beside the proposals; they do not change the batch's id.

@@ -292,7 +292,7 @@ def read_label_names(path: Path) -> dict[str, str]:
     labels = data.get("labels") if isinstance(data, dict) else None
     if not isinstance(labels, dict) or not labels:
         raise InputError(
-            f"{path}: has no 'labels' with the names of values; give the dataset.json of nnU-Net or MONAI."
+            f"{path}: has no 'labels' that name the masks' pixel values; give the dataset.json of nnU-Net or MONAI."
         )
     pairs = [(value, name) if isinstance(value, int) else (name, value) for name, value in labels.items()]
     wrong = next((name for value, name in pairs if not str(value).isdecimal() or not isinstance(name, str)), None)

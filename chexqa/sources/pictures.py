@@ -160,8 +160,8 @@ class Pictures:
     def check_inside(self, one: Annotation) -> None:
         """Raise ``InputError`` if a box or an outline extends beyond the picture on which it was drawn.
 
-        That picture's size is stated by the data set or the user; if by neither, it is the picture file's size. Also
-        raise ``InputError`` if the data set and the user state different sizes.
+        The data set or the user states the size of that picture; if neither does, the size of the picture file is used.
+        Also raise ``InputError`` if the data set and the user state different sizes.
         """
         frame = one.frame or self._frame
         if one.frame is not None and self._frame not in (None, one.frame):

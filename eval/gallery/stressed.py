@@ -53,9 +53,10 @@ class Thumbs:
 
 
 def with_examples(entries: Entries, graded: Graded) -> tuple[Entries, Thumbs]:
-    """Return the entries with examples of stressed items after each case's items, and a source of thumbnails.
+    """Add examples of stressed items to the gallery's entries; return the new entries and a source of their thumbnails.
 
-    An answer to a stressed item has the state ``changed`` or ``kept``, compared with the answer to its original.
+    The examples of a case come after its other items. An answer to a stressed item has the state ``changed`` or
+    ``kept``, compared with the answer to the original item.
     """
     made: dict[str, tuple[Picture, str, str]] = {}
     by_case = {case_id: [*of_case] for case_id, of_case in entries.by_case.items()}

@@ -117,7 +117,10 @@ def domains(table: pl.DataFrame, known: pl.DataFrame, domain: Mapping[str, str |
 
 
 def correlations(rows: pl.DataFrame, table: pl.DataFrame, scores: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
-    """Return the correlations of localization (``pointing``) over findings, over models, and over cases.
+    """Return the correlations between localization and recognition over findings, over models, and over cases.
+
+    The measure of localization is ``pointing``. Over findings, its correlations with lesion size and with the number of
+    areas are also returned.
 
     - ``rows``: the grades of maps, by case.
     - ``table``: the means of the grades, by model and finding.

@@ -6,7 +6,7 @@ A metric is at least 0, or ``None`` if it is undefined.
 - If several pixels have the maximum, the pointing game and the cell of the grid are scored by the share of hits among
   them.
 - For IoU and Dice at Otsu's threshold and in the sweep over thresholds, the map is rounded to 1/65280 of its range.
-- AUC is exact within 0.00005.
+- AUC is off by at most 0.00005.
 - A constant map has its maximum everywhere, IoU and Dice 0, AUC 0.5 and CNR 0. A map with a value that is not finite
   counts as constant.
 - A mask of the whole picture has neither AUC nor CNR. An empty mask is not graded.
@@ -227,7 +227,7 @@ def segment(values: Floats, threshold: float) -> Mask:
 def pixel_auc(values: Floats, mask: Mask, counted: Steps | None = None) -> float | None:
     """Return the area under the ROC curve of a map's values: pixels inside the mask against pixels outside.
 
-    The area is exact within half of :data:`UNRESOLVED`; it is ``None`` if all pixels are inside, or all outside.
+    The area is off by at most half of :data:`UNRESOLVED`; it is ``None`` if all pixels are inside, or all outside.
     ``counted`` is the result of :func:`in_steps` for ``values`` and ``mask``, if it is known.
 
     >>> pixel_auc(np.array([0.9, 0.4, 0.4, 0.1]), np.array([True, True, False, False]))

@@ -154,6 +154,6 @@ def check(model: Model) -> None:
     if missing := [name for name in traits.needs if name not in model.decoding]:
         raise InputError(
             f"{model.python.who}: needs the argument '{missing[0]}', but it gets only the conversation (texts and "
-            f"pictures, see docs/own-models.md); give '{missing[0]}' a default value, or its value by --set "
+            f"pictures, see docs/own-models.md); give '{missing[0]}' a default value, or set it with --set "
             f"{missing[0]}=VALUE."
         )

@@ -187,8 +187,9 @@ def _check_arguments(who: str, field_name: str, given: Mapping[str, Any]) -> Non
     for argument in _names(given):
         if _KEYS.fullmatch(argument.lower()):
             raise InputError(
-                f"{who} '{argument}' in its {field_name}, which may contain an API key and would be written to "
-                "run.json; remove it, and set key_variable to the name of the environment variable with the API key."
+                f"{who} '{argument}' in its {field_name}. This argument may contain an API key and would be "
+                "written to run.json; remove it, and set key_variable to the name of the environment variable with the "
+                "API key."
             )
 
 

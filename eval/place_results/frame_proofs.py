@@ -58,9 +58,9 @@ def frame_proofs(graded: Graded) -> pl.DataFrame:
 
 
 def proved(graded: Graded) -> set[tuple[str, str, str]]:
-    """Return the model, the protocol and the form of test markers of each proved coordinate system.
+    """Return a triple ``(model, protocol, form)`` for each proved coordinate system.
 
-    The form is ``point`` or ``box``. The coordinate systems of human readers count as proved.
+    The form of the test markers is ``point`` or ``box``. The coordinate systems of human readers count as proved.
     """
     accepted = frame_proofs(graded).filter(pl.col("proof").is_in(ACCEPTED))
     return {*accepted.select("model", "protocol", "form").iter_rows()}

@@ -48,9 +48,9 @@ def load(folder: Path, benchmark: Benchmark) -> pl.DataFrame:
     drawn = batch.about.get("drawn")
     if not drawn:
         raise InputError(
-            f"{batch.path}: does not record the probability with which each case was drawn, so scores cannot be "
-            "corrected from its answers; export a review of items with --blind-answers or --overlap, and without "
-            "--only and --cases."
+            f"{batch.path}: does not record the probability with which each case was drawn, so the answers of this "
+            "review cannot be used to correct scores; export a review of items with --blind-answers or --overlap, and "
+            "without --only and --cases."
         )
     answers, _ = benchmark.key("--reviewed")
     store = read_store(folder if folder.is_dir() else folder.parent / STORE).values()

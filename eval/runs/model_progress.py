@@ -30,14 +30,14 @@ class Answerers:
     """
 
     def __init__(self, turns: Iterable[Turn] = ()) -> None:
-        """Count the names in the given turns."""
+        """Count the model names in the given turns."""
         self._names: Counter[str] = Counter()
         self._others: Counter[str] = Counter()
         for turn in turns:
             self.add(turn)
 
     def add(self, turn: Turn) -> None:
-        """Count the name of the model that a turn reports."""
+        """Add one to the count of the model name in the turn's reply; a turn without a name changes no count."""
         if turn.raw is not None and turn.provider_model is not None:
             (self._others if turn.fell_back else self._names)[turn.provider_model] += 1
 

@@ -267,7 +267,7 @@ def mean_weights(keys: pl.DataFrame, cells: pl.DataFrame, counts: npt.NDArray[np
 
 
 def mean_by(keys: pl.DataFrame, estimates: Estimates, by: Sequence[str]) -> tuple[pl.DataFrame, Estimates]:
-    """Return the groups of ``keys`` by the columns ``by``, and the mean score of each group.
+    """Group the rows of ``keys`` on the columns named in ``by``; return the groups and the mean score of each group.
 
     ``estimates`` has one score for each row of ``keys``. Rows without a score are left out.
     """

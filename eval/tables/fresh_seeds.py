@@ -66,8 +66,8 @@ class ModelPair(NamedTuple):
 class Drops(NamedTuple):
     """Drops of accuracy on a fresh seed.
 
-    - ``table``: a row for each pair of models and kind of question, and for each pair's mean of the kinds; its columns
-      are :data:`SCHEMA`.
+    - ``table``: for each pair of models, a row for each kind of question and a row for the mean over the kinds; the
+      columns are :data:`SCHEMA`.
     - ``left_out``: the number of items that are not compared, keyed by reason.
     """
 

@@ -85,7 +85,8 @@ def pairs_of(names: Iterable[str]) -> list[tuple[str, str]]:
     A name can end in brackets. Two protocols are a pair in these cases:
 
     - Only one name has brackets, and the text before them is the other name. The name without brackets comes first.
-    - Both names have the same brackets, or both have none. ``end_to_end``, with or without brackets, comes first.
+    - Both names end in the same brackets, or neither has brackets. If one of them is ``end_to_end``, with or without
+      brackets, it comes first.
 
     >>> pairs_of(["independent", "end_to_end (blind)", "end_to_end"])
     [('end_to_end', 'independent'), ('end_to_end', 'end_to_end (blind)')]

@@ -121,15 +121,13 @@ class BinaryScore(NamedTuple):
 class NullScore(NamedTuple):
     """Distribution of the number of right answers that a predictor gives by chance.
 
-    A hit is a picked candidate that is right. The number of right answers is ``right_without_hits + right_per_hit *
-    hits``.
+    The number is ``right_without_hits + right_per_hit * hits``; a hit is a picked candidate that is right.
 
     - ``mass``: the probabilities of 0, 1, 2, … hits.
     - ``right_per_hit``: 1 if only picks are answers, 2 if every candidate gets a yes or a no.
 
-    Example with yes or no: 12 of 20 cases are positive, and 10 cases get a yes. With 6 hits, 4 of the 8 negative cases
-    get a wrong yes and the other 4 a right no, so 10 answers are right. Each further hit also adds a right no.
-    Therefore ``right_per_hit`` is 2, and ``right_without_hits`` is -2.
+    Example of yes or no: 12 of 20 cases are positive, and 10 get a yes. With 6 right yes there are 4 right no; with 7
+    there are 5.
     """
 
     mass: Mass
@@ -140,9 +138,10 @@ class NullScore(NamedTuple):
     def of(cls, contests: Iterable[Contest], answers: int, right: int) -> NullScore:
         """Return the distribution that a predictor's number of right answers would have by chance.
 
-        - ``contests``: the sets of candidates from which the predictor picked, with its hits.
-        - ``answers``: the number of the predictor's answers: one for each pick, or one (yes or no) for each candidate.
-        - ``right``: the observed number of right answers; only ``right_without_hits`` is computed from it.
+        - ``contests``: the contests in which the predictor picked; each records how many of the picks are hits.
+        - ``answers``: the number of the predictor's answers. It is the number of picks or, for a predictor that answers
+          yes or no to each candidate, the number of candidates.
+        - ``right``: the observed number of right answers; only the field ``right_without_hits`` depends on it.
         """
         rows = list(contests)
         hits, per_hit = sum(row.hits for row in rows), 1 if answers == sum(row.picked for row in rows) else 2

@@ -111,10 +111,10 @@ def named_job(
     plugin_names: Iterable[str] = (), lateral: bool = False, interventions: bool = False, fill: str | None = None,
     layers: bool = False,
 ) -> GenerationJob:  # fmt: skip
-    """Return a job from the names or files of its recipes (none: the default recipes) and of its question bank.
+    """Return a job whose recipes and question bank are given as names or files.
 
-    ``fill`` may be given only with ``interventions``; the default is ``inpaint``. Raise ``InputError`` for an unknown
-    fill, and as :func:`make_job` does.
+    Without recipes, the default ones are used. ``fill`` may be given only with ``interventions``; its default is then
+    ``inpaint``. Raise ``InputError`` for an unknown ``fill``, and in the same cases as :func:`make_job`.
     """
     if fill is not None and not interventions:
         raise InputError("--fill: can be used only with --interventions; add --interventions, or leave out --fill.")

@@ -62,10 +62,11 @@ def survey(
     case: Case, perception: PerceptionRecipe | None, grid: GridRecipe | None, seed: int, others: tuple[str, ...] = (),
     reviewed: bool = False, places: PlacesRecipe | None = None,
 ) -> Survey:  # fmt: skip
-    """Measure one case, and return its survey by the recipes; any of the three recipes may be None.
+    """Measure one case, and return its survey for the recipes; any of the three recipes may be None.
 
     - ``others``: the findings that the manifest gives as present in the same radiograph.
-    - ``reviewed``: True to leave out a case without an approved mask.
+    - ``reviewed``: True to give a case no questions if its mask, lungs or radiograph changed after reviewers approved
+      the mask; its survey then has the reason.
     """
     wants_perception = perception is not None and case.finding in perception.findings
     wants_grid = grid is not None and case.finding in grid.findings and case.present

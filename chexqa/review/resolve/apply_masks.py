@@ -119,14 +119,14 @@ def _names(masks: ManifestMasks, bench: Benchmark | None) -> dict[tuple[str, str
 def _case_of(verdict: Verdict, names: Mapping[tuple[str, str], str], masks: ManifestMasks) -> str:
     if not verdict.is_on_mask:
         raise InputError(
-            f"verdict on '{verdict.row}': judges an item, not a mask; give the item's benchmark, not {masks.path}."
+            f"verdict on '{verdict.row}': is on an item, not on a mask; give the item's benchmark, not {masks.path}."
         )
     case_id = names.get((verdict.benchmark, verdict.row))
     if case_id is None and verdict.seen is not None:
         case_id = masks.by_row.get(verdict.row)
     if case_id is None:
         raise InputError(
-            f"verdict on '{verdict.row}': judges a mask from the file with the mark "
+            f"verdict on '{verdict.row}': the mask was reviewed in a manifest or benchmark with the mark "
             f"{benchmark_mark(verdict.benchmark)}, but {masks.path} has the mark {benchmark_mark(masks.hash)}; give "
             "the manifest that was reviewed, unchanged. If a benchmark was reviewed, add --benchmark with its folder."
         )
