@@ -103,7 +103,7 @@ class LoadedRun(Run):
 def as_path(given: str | Path, meaning: str) -> Path:
     """Return ``given`` as a path; raise ``InputError`` if it is not a path.
 
-    ``meaning`` says in the error what the path is for, such as "a benchmark or a run".
+    In the error, ``meaning`` says what the path is for, such as "a benchmark or a run".
     """
     if not isinstance(given, str | Path):
         raise InputError(f"{meaning} is given as {type(given).__name__}; give a path.")

@@ -2,8 +2,8 @@
 
 - Text: four characters count as one token, and a message adds four tokens.
 - Pictures: the tokens follow from the size and the registry's ``image_tokens``.
-- Replies: a new reply has the registry's ``reply_tokens``. Where later requests repeat a reply, it has 100 tokens,
-  because they leave out its thinking.
+- Replies: a new reply has the registry's ``reply_tokens``; a reply that a later request repeats, without its thinking,
+  has 100 tokens.
 - Answers: all are assumed to be wrong, which gives the longest history.
 - Prefix cache: if a cache is assumed, a request takes the tokens of the request before it from the cache.
 """

@@ -94,7 +94,7 @@ class IntervalTerms:
     alike_squares: Floats
 
     def weighted_sums(self, weights: sparse.csr_matrix, variance: Floats) -> IntervalTerms:
-        """Return the terms of C sums of the scores with the ``weights (C, M)``; ``variance (C,)`` is the sums' own."""
+        """Return the terms of the sums ``weights @ scores``; the sums have the variances ``variance (C,)``."""
         down = (abs(weights) - weights) / 2
         least = np.where(_by_row(weights, weights.data < 0) > 0, np.nan, _weighted(weights, self.least, 2))
         return IntervalTerms(
