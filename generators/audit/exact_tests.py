@@ -121,13 +121,15 @@ class BinaryScore(NamedTuple):
 class NullScore(NamedTuple):
     """Distribution of the number of right answers that a predictor gives by chance.
 
-    The number is ``right_without_hits + right_per_hit * hits``; a hit is a picked candidate that is right.
+    A hit is a picked candidate that is right. The number of right answers is
+    ``right_without_hits + right_per_hit * hits``.
 
     - ``mass``: the probabilities of 0, 1, 2, … hits.
     - ``right_per_hit``: 1 if only picks are answers, 2 if every candidate gets a yes or a no.
 
-    Example of yes or no: 12 of 20 cases are positive, and 10 get a yes. With 6 right yes there are 4 right no; with 7
-    there are 5.
+    Example with yes or no: 12 of 20 cases are positive, and 10 cases get a yes. With 6 hits, 4 of the 8 negative cases
+    get a wrong yes and the other 4 a right no, so 10 answers are right. Each further hit also adds a right no.
+    Therefore ``right_per_hit`` is 2, and ``right_without_hits`` is -2.
     """
 
     mass: Mass
