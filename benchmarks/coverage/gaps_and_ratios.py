@@ -84,7 +84,8 @@ def show(title: str, ends: Floats, truth: float) -> None:
     low, high = ends[:, np.isfinite(ends).all(axis=0)]
     held = ((low <= truth) & (truth <= high)).mean()
     width = 100 * (high - low).mean()
-    print(f"{title}: {100 * held:.1f} % of {len(low)} hold the truth, {width:.0f} points wide", flush=True)
+    found = f"{100 * held:.1f} % of {len(low)} intervals contain the true value; mean width {width:.0f} points"
+    print(f"{title}: {found}", flush=True)
 
 
 def main(draws: int) -> None:

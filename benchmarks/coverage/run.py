@@ -43,10 +43,11 @@ FewDiffer = Callable[[np.random.Generator, int, int, float], tuple[Estimates, fl
 
 
 def sums(values: Floats, first: int = 0, patients: int | None = None) -> Sums:
-    """Return the sums over patients of ``values``, which has a row for each simulated study.
+    """Return each simulated study's sum over its patients, together with each patient's part of the sum.
 
-    The columns are consecutive patients, from number ``first``. ``patients`` is the number of all patients (default:
-    the number of columns); the values of patients without a column are 0.
+    ``values`` has a row for each study and a column for each of some consecutive patients. The first column is the
+    patient with the number ``first`` (from 0) of ``patients`` patients (default: as many as columns). All other
+    patients have the value 0.
     """
     table = sparse.csr_matrix(values)
     shape = (len(values), patients or values.shape[1])
@@ -228,11 +229,12 @@ def few_lost_in_one_finding(random: np.random.Generator, draws: int, patients: i
 
 def few_lost_by_constants(random: np.random.Generator, draws: int, patients: int, few: float
                           ) -> tuple[Estimates, float]:  # fmt: skip
-    """Simulate two models: one always says yes; the other says no only to a few patients with one of seven findings.
+    """Simulate two models that are asked about seven findings; one of them always says yes.
 
-    ``few`` is the mean number of these patients in a study. The score is ``sensitivity + specificity - 1``, averaged
-    over the findings; half of the patients who are asked about a finding have it. Return each study's estimate of the
-    models' difference, and the true difference.
+    The other says no only to a few of the patients who have one particular finding; ``few`` is the mean number of these
+    patients in a study. The score is ``sensitivity + specificity - 1``, averaged over the findings; half of the
+    patients who are asked about a finding have it. Return each study's estimate of the models' difference, and the true
+    difference.
     """
     size = patients // (2 * FINDINGS)
     right = [np.full((draws, size), float(keyed_yes)) for keyed_yes in [1, 0] * FINDINGS]

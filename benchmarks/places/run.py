@@ -93,10 +93,10 @@ def main(count: int) -> int:
     print(f"oracle: {right:,} of {oracle.height:,} questions right (all must be)")
     failed = right != oracle.height
     print(
-        "share of hits in questions that ask for a point on a present finding, as chexqa scores them and as computed "
-        "independently:"
+        "share of hits in questions that ask for a point on a present finding; measured: as scored by chexqa; "
+        "expected: as computed from the masks, without chexqa's scoring"
     )
-    print("baseline      | questions | chexqa | computed | standard error | difference / standard error")
+    print("baseline      | questions | measured | expected | standard error | difference / standard error")
     for name, hits in expected.items():
         rows = asked.filter(
             (pl.col("model") == f"baseline/{name}")
@@ -108,7 +108,7 @@ def main(count: int) -> int:
         error = error or float(np.sqrt(wanted * (1 - wanted) / len(hits)))
         away = abs(measured - wanted) / error
         failed |= away > 3 or rows.height != len(hits)
-        print(f"{name:13} | {rows.height:9,} | {measured:.4f} | {wanted:8.4f} | {error:14.4f} | {away:27.2f}")
+        print(f"{name:13} | {rows.height:9,} | {measured:8.4f} | {wanted:8.4f} | {error:14.4f} | {away:27.2f}")
     return int(failed)
 
 

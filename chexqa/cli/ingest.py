@@ -340,7 +340,7 @@ def _tell(manifest: Path, outcome: Outcome) -> None:
         messages().print(f"left out: {fault}.", soft_wrap=True)
     if outcome.more_faults:
         more = plural(outcome.more_faults, "more entry", "more entries")
-        messages().print(f"left out: {more}; only the first are listed.", soft_wrap=True)
+        messages().print(f"left out: {more}, which are not listed here.", soft_wrap=True)
     for remark in outcome.remarks:
         messages().print(f"note: {remark}.", soft_wrap=True)
     absent = outcome.cases - outcome.present

@@ -297,7 +297,7 @@ class ZonesEvidence(_RegionEvidence):
         return "\n".join(lines + self.most_filled_lines())
 
     def deciding(self) -> dict[str, list[float]]:
-        """Return a dict with one list, keyed ``region``: per zone, the covered share of its most covered region."""
+        """Return ``{"region": [...]}``, one number for each zone: the largest covered share of a region in it."""
         most: dict[tuple[str, str], float] = {}
         for name, share in self.union.items():
             most[_zone(name)] = max(share, most.get(_zone(name), 0.0))
@@ -323,7 +323,7 @@ class PlacesEvidence(_RegionEvidence):
         return "\n".join(lines + self.most_filled_lines())
 
     def deciding(self) -> dict[str, list[float]]:
-        """Return the covered share of each region that is an option."""
+        """Return ``{"region": [...]}``, one number for each region that is an option: its covered share."""
         return {"region": [self.union.get(name, 0.0) for name in self.shown]}
 
     def is_near(self, margin: float | None = None) -> bool:
@@ -345,7 +345,7 @@ class LungEvidence(_PartsEvidence):
         return f"covers {percent(self.lung_share.get(self.side, 0.0))} of the {self.side} lung"
 
     def deciding(self) -> dict[str, list[float]]:
-        """Return one number, keyed ``lung``: the covered share of the lung that the question asks about."""
+        """Return ``{"lung": [share]}``: the covered share of the lung that the question asks about."""
         return {"lung": [self.lung_share.get(self.side, 0.0)]}
 
 
@@ -396,5 +396,5 @@ class CellsEvidence(Evidence):
         return f"covers {', '.join(cells)}" if cells else "the mask is empty"
 
     def deciding(self) -> dict[str, list[float]]:
-        """Return the covered share of each cell."""
+        """Return ``{"cell": [...]}``, one number for each cell: its covered share."""
         return {"cell": list(self.coverage)}

@@ -1,7 +1,7 @@
 """Import of CheXpercept's own release as a benchmark; cases, wording, order, pictures and answers are kept.
 
-The texts around the questions (system prompt, announcements of pictures, answer forms) are chexqa's. The announcements
-of pictures mention a mask over the radiograph, since the release's pictures show masks instead of outlines.
+The texts sent with the questions (system prompt, announcements of pictures, answer forms) are chexqa's. The
+announcements mention a mask over the radiograph, since the release's pictures show masks instead of outlines.
 """
 
 from __future__ import annotations
@@ -90,7 +90,10 @@ def read_release(folder: Path) -> dict[str, Record]:
 
 
 def conversation_bank() -> Record:
-    """Return chexqa's English texts around the questions, adapted to CheXpercept's pictures and lists of options."""
+    """Return the English texts that chexqa sends with each question, such as the system prompt and the answer forms.
+
+    They are adapted to CheXpercept's pictures and lists of options.
+    """
     bank = question_banks.load("en")
     conversation = bank["conversation"]
     words = {**conversation, "option": "({n}) {text}", "pictures": {**conversation["pictures"], **_PICTURES}}

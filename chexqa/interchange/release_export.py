@@ -173,8 +173,8 @@ class _Writer:
         are_pictures = item.kind != "revision_result" or all(isinstance(place, str) for place in places)
         if len(options) != len(item.options) or not are_pictures:
             raise InputError(
-                f"{self._benchmark.folder}: the options of item '{item.item_id}' differ from the options of the "
-                "CheXpercept release that the item's key records; import the release again."
+                f"{self._benchmark.folder}: the options of item '{item.item_id}' do not match those in its key, "
+                "which were copied from the CheXpercept release; import the release again."
             )
         return kept
 

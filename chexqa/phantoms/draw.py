@@ -57,18 +57,17 @@ class Phantom:
     - ``anatomy``: the bool masks ``(H, W)`` ``right_lung`` (the patient's right, on the left of the picture),
       ``left_lung`` and ``heart``. A lung mask is what an annotator would outline: everything between chest wall,
       diaphragm and heart, whether air, opacity or fluid.
-    - ``lesion``: the finding's mask, or None if the finding is absent. It has the pixels where the attenuation that the
-      lesion adds exceeds half its peak. For cardiomegaly it is the heart; for an enlarged cardiomediastinum it is heart
-      and mediastinum.
     - ``signal``: the attenuation that the lesion adds (for a pneumothorax: removes), float32 ``(H, W)``; None if the
       lesion changes only outlines or the finding is absent.
+    - ``lesion``: the finding's mask: the pixels where ``signal`` exceeds half of its maximum; for cardiomegaly the
+      heart; for an enlarged cardiomediastinum heart and mediastinum. None if the finding is absent.
     - ``ctr``: the cardiothoracic ratio measured on the masks; never between 0.48 and 0.52.
     """
 
     image: NDArray[np.uint8]
     anatomy: dict[str, Mask]
-    lesion: Mask | None
     signal: NDArray[np.float32] | None
+    lesion: Mask | None
     finding: str
     present: bool
     view: str
@@ -161,8 +160,8 @@ def draw(seed: int, index: int, finding: str, present: bool, size: int = 1024) -
     return Phantom(
         image=expose(attenuation, patient, frame),
         anatomy={**{LUNGS[side]: outlines.lungs[side] for side in SIDES}, "heart": outlines.heart},
-        lesion=lesion,
         signal=signal,
+        lesion=lesion,
         finding=finding,
         present=present,
         view=patient.view,

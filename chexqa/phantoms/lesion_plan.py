@@ -103,7 +103,5 @@ def place(canvas: Canvas, side: int, y: float, share: float) -> float:
 
 
 def half_peak(signal: Field) -> Mask:
-    """Return the mask of the pixels where ``signal`` exceeds half its peak; lesions in the lungs get their masks this
-    way.
-    """
+    """Return the mask of the pixels where ``signal`` exceeds half of its maximum."""
     return np.asarray(signal > np.float32(HALF_PEAK) * signal.max(), dtype=np.bool_)

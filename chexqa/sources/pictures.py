@@ -71,9 +71,10 @@ def _without_mask(name: str) -> list[str]:
 
 
 def shared_folders(path: str, name: str) -> int:
-    """Return how many folders ``path`` and ``name`` have in common, counted backwards from the last folder.
+    """Return how many of the last folders of ``path`` and ``name`` are equal.
 
-    ``path`` is a picture's path, ``name`` the name of a picture or mask, with folders. File names are not compared.
+    ``path`` is a picture's path, ``name`` the name of a picture or mask, with folders. The folders are compared from
+    the last one backwards, up to the first difference. File names are not compared.
 
     >>> shared_folders("set/p1/x.png", "masks/p1/x"), shared_folders("p1/x.png", "p2/x")
     (1, 0)
@@ -167,8 +168,8 @@ class Pictures:
         if one.frame is not None and self._frame not in (None, one.frame):
             given, stated = (f"{width} x {height} px" for height, width in filter(None, (self._frame, one.frame)))
             raise InputError(
-                f"{one.where}: the size of {one.image} is {given} by --drawn-on, but stated as {stated}; leave out "
-                "--drawn-on, or correct the stated size."
+                f"{one.where}: --drawn-on gives the size {given}, but the data set states {stated} for {one.image}; "
+                "leave out --drawn-on, or correct the size in the data set."
             )
         size, source = frame or self.size(one.image), one.source
         if source is None or size is None:

@@ -340,18 +340,18 @@ def _show_power(
         "patients: the number of patients with items that count in the score.\n"
         "least found: the smallest difference, in points, that a test detects in four of five studies; the level of "
         f"the test is 5 %{family}; 'none': these patients are too few to detect even the largest possible difference.\n"
-        f"power at {difference:g}: the share of such studies that detect a difference of {difference:g} points.\n"
+        f"power at {difference:g}: the share of studies of this size that detect a difference of "
+        f"{difference:g} points.\n"
         "needed: the number of patients with which four of five studies with the same mix of items detect a difference "
         f"of {difference:g} points.\n"
         "alike: the number of patients with which the 90 % interval shows, in four of five studies, that two models "
         f"with equal true scores differ by less than {difference:g} points.\n"
         "until decided: the median number of counted patients after which 'eval --until-decided' stops, for a true "
         f"difference of {difference:g} points; 'no, 30 %': only 30 % of the runs stop early, so there is no median.\n"
-        "needed and alike count all patients; 'none': no item can be answered right (no cell of the grid is a hit).\n"
-        f"Assumed: one model is right and the other wrong on {100 * assumed.discordance:g} % of "
-        f"the items, with correlation {assumed.correlation:g} within a patient.",
-        soft_wrap=True,
-    )  # fmt: skip
+        "needed and alike include patients without items that count in the score; 'none': no item can be answered "
+        "right (no cell of the grid is a hit).\n"
+        f"Assumed: one model is right and the other wrong on {100 * assumed.discordance:g} % of the items, with "
+        f"correlation {assumed.correlation:g} within a patient.", soft_wrap=True)  # fmt: skip
 
 
 @click.command("plan", epilog="Example: chexqa plan bench --models gpt-5.4,medgemma-27b --on mean -o plan.json")

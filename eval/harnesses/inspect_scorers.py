@@ -104,8 +104,9 @@ def _score(bench: Benchmark, turn: Turn) -> Score:
 
 @scorer(metrics=[accuracy(), stderr(cluster="cluster"), grouped(accuracy(), "kind")], name="alone")
 def alone() -> Scorer:
-    """Return the scorer for items asked alone, in samples that ``chexqa export --format inspect`` wrote with the
-    key.
+    """Return the scorer for samples with one item each, as ``chexqa export --format inspect`` writes them.
+
+    A sample gets no score if it asks for a place, or if it was exported without the key.
     """
 
     async def score(state: TaskState, target: Target) -> Score:

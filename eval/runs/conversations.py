@@ -69,9 +69,9 @@ class ConversationWorker:
     """Worker for the open conversations of one model; several concurrent tasks share it.
 
     An overflow is a question that the endpoint rejects as too long for the model. If the endpoint rejects every
-    question in this way, the settings are wrong. So overflows before the model's first answer are not logged at once.
-    When the model answers another question, they are logged as overflows, which is a final state. If the model never
-    answers, they are logged as errors, and the same command asks them again.
+    question in this way, the settings are wrong. So overflows before the model's first answer are held back.
+    When the model answers any question, they are logged as overflows, which is a final state. If the model never
+    answers, they are logged as errors, and the same command asks these questions again.
     """
 
     def __init__(
@@ -182,8 +182,8 @@ class ConversationWorker:
             self.stop(f"its endpoint refused each of the first {self._rejected} questions", MEND)
 
     async def settle(self) -> None:
-        """Log the turns that overflowed (their input was too long for the model) and are not logged yet."""
-        # If the model has answered any question, they are logged as overflows, and their conversations continue.
+        """Log the overflows that were held back (see the class)."""
+        # If the model has answered any question, its held-back overflows are final, and their conversations continue.
         # Otherwise its server may be the cause, so they are logged as errors.
         held, self._held_back = self._held_back, []
         for talk, turn in held:
@@ -223,7 +223,7 @@ class ConversationWorker:
     async def _turn(
         self, talk: PlannedConversation, shown: Conversation, item: Item, said: list[PriorReply]
     ) -> Turn | None:
-        """Ask one question, log its turn and return it; None for an overflow that is not logged yet (see the class)."""
+        """Ask one question, log its turn and return it; None for an overflow that is held back (see the class)."""
         plan, blind = self.plan, self.plan.modifiers.blind
         messages = adapters.adapt(self.model, self._prompter.messages(shown, said, talk.rotation, self._frame))
         baselines.asked.set(baselines.BaselineRequest(self.responder, item, talk.repeat, talk.rotation))

@@ -152,9 +152,9 @@ class Estimates:
     - ``value (M,)``: the scores; NaN for a score that cannot be computed.
     - ``below, above (M,)``: the distances from the score to the lower and to the upper end of its interval.
     - ``influence (M, P)``: the clusters' contributions to the score's error. Their squares sum to the score's variance.
-    - ``members (M, P)``: how much a share rises if all answers of the cluster turn from wrong to right.
+    - ``members (M, P)``: the cluster's weight: how much a share rises if all its answers turn from wrong to right.
     - ``answers (M, P)``: the number of a cluster's answers; empty for scores without answers, such as overlaps.
-    - ``min_clusters (M,)``: the number of clusters; in a combination, that of the score with the fewest clusters.
+    - ``min_clusters (M,)``: the number of clusters; for a score combined from several, the smallest of their numbers.
     - ``terms``: the terms from which the intervals are computed.
     """
 

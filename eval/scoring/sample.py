@@ -299,7 +299,8 @@ def _excess(share: pl.Expr) -> pl.Expr:
 def mask_incomplete(study: ScoredSample, table: pl.DataFrame, results: Iterable[str]) -> pl.DataFrame:
     """Return the table with one more column, ``unfinished``: the number of a model's unfinished questions.
 
-    For a model that gets no scores, the columns in ``results`` and the columns of their intervals become null.
+    If a model gets no scores (``known`` is false in ``study.completeness``), its values in the columns ``results`` and
+    in their intervals' columns become null.
     """
     joined = table.join(study.completeness.drop("items"), on=WHO, how="left", maintain_order="left")
     names = {f"{name}{end}" for name in results for end in ("", "_low", "_high")} & set(table.columns)

@@ -207,15 +207,14 @@ def spread(differences: Estimates) -> tuple[Floats, Floats]:
 
 
 def detectable(
-    standard_errors: Sequence[float] | Floats, alpha: float = ALPHA, of_one: Sequence[float] | Floats = (),
+    standard_errors: Sequence[float] | Floats, alpha: float = ALPHA, per_cluster: Sequence[float] | Floats = (),
     power: float = POWER,
 ) -> float | None:  # fmt: skip
     """Return the smallest difference that a two-sided test at ``alpha`` detects with the given power.
 
-    - ``standard_errors``: the standard errors of differences; their median is used. The result is None if there are
-      none.
-    - ``of_one``: how far one more cluster would change each difference (:func:`spread`). If given, the result is also
-      large enough for sign flips, which need a minimum number of clusters that differ.
+    - ``standard_errors``: the standard errors of the differences; their median is used. Return None if there are none.
+    - ``per_cluster``: how far one more cluster would change each difference (:func:`spread`). If given, the result is
+      at least so large that enough clusters differ for a sign-flip test to reach ``alpha``.
     """
     if not len(standard_errors):
         return None
@@ -223,5 +222,5 @@ def detectable(
     # n clusters that all differ in one direction have p = 2 ** (1 - n). The number of those that differ is Poisson's.
     least = 1 + np.floor(1 - np.log2(alpha))
     clusters = float(stats.gamma.ppf(power, least))
-    least_size = clusters * float(np.median(of_one)) if len(of_one) else 0.0
+    least_size = clusters * float(np.median(per_cluster)) if len(per_cluster) else 0.0
     return float(np.maximum(factor * float(np.median(standard_errors)), least_size))

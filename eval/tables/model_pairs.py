@@ -383,7 +383,7 @@ def _sizes(study: ScoredSample, matrix: ScoreMatrix, family: int) -> pl.DataFram
         errors, one = seen or (np.array([assumed[score]]), np.array([]))
         in_family = detectable(errors, ALPHA / family, one) if matrix.main and family and score != GRID_SCORE else None
         rows.append((matrix.protocol, score, int(matrix.patients[number]), basis, float(np.median(errors)),
-                     detectable(errors, of_one=one), in_family))  # fmt: skip
+                     detectable(errors, per_cluster=one), in_family))  # fmt: skip
     return pl.DataFrame(rows, schema=_SIZES, orient="row").with_columns(pl.col(pl.Float64).fill_nan(None))
 
 

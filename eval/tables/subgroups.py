@@ -168,15 +168,16 @@ def _large(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.filter(pl.col("cluster").n_unique().over(by) >= LEAST_PATIENTS)
 
 
-def pooled(keys: pl.DataFrame, by: list[str]) -> tuple[pl.DataFrame, sparse.csr_matrix]:
-    """Pool the groups ``keys`` by the columns ``by``; return the pooled groups and a 0/1 matrix ``(pooled, keys)``.
+def pooled(groups: pl.DataFrame, by: list[str]) -> tuple[pl.DataFrame, sparse.csr_matrix]:
+    """Merge the groups (the rows of ``groups``) that agree in the columns ``by``.
 
-    The matrix times the sums of the groups gives the sums of the pooled groups.
+    Return a table with a row for each merged group, and a 0/1 matrix ``(merged groups, groups)`` that says which group
+    belongs to which merged group. This matrix times the groups' sums gives the merged groups' sums.
     """
-    numbered = keys.select(by).unique(maintain_order=True).with_row_index("_to")
-    to = keys.select(by).join(numbered, on=by, how="left", maintain_order="left")["_to"].to_numpy()
-    ones = (np.ones(keys.height), (to, np.arange(keys.height)))
-    return numbered.drop("_to"), sparse.csr_matrix(ones, shape=(numbered.height, keys.height))
+    numbered = groups.select(by).unique(maintain_order=True).with_row_index("_to")
+    to = groups.select(by).join(numbered, on=by, how="left", maintain_order="left")["_to"].to_numpy()
+    ones = (np.ones(groups.height), (to, np.arange(groups.height)))
+    return numbered.drop("_to"), sparse.csr_matrix(ones, shape=(numbered.height, groups.height))
 
 
 def _pool(sums: Sums, pooling: sparse.csr_matrix) -> Sums:

@@ -88,7 +88,7 @@ class Alteration:
 
     @property
     def record(self) -> Record:
-        """Return the altered items, their keys and the reasons for missing conditions, ready for JSON."""
+        """Return the altered items, their keys, and the reason for each impossible alteration, ready for JSON."""
         return {"items": self.items, "keys": self.keys, "not_audited": self.left}
 
     def leave(self, reason: str, *conditions: str) -> None:

@@ -216,7 +216,7 @@ def test_boxes_beyond_the_size_that_the_file_states_are_refused(tmp_path: Path, 
     """The file states the size of a copy, but its boxes are those of the original."""
     images = radiographs(tmp_path / "images", "a.png")
     reaches = "the shape reaches x = 160"
-    differs = "the size of a.png is 40 x 30 px by --drawn-on, but stated as 80 x 60 px"
+    differs = "--drawn-on gives the size 40 x 30 px, but the data set states 80 x 60 px for a.png"
     for size, drawn, said in (
         ((80, 60), [], reaches),
         ((None, None), ["--drawn-on", "80x60"], reaches),

@@ -168,8 +168,8 @@ def list_pages(out: Path, pages: Sequence[Written]) -> None:
 @click.option("--page", is_flag=True, help="Also write a review page beside each sheet.")
 @click.option("--page-only", is_flag=True, help="Write review pages instead of sheets.")
 @click.option("--source-pixels", is_flag=True,
-              help="Put the radiographs' original pixels into the pages, from the manifest given to 'review "
-              "export'.")  # fmt: skip
+              help="Put the radiographs' original pixels into the pages. The manifest given to 'review export' says "
+              "where the radiographs are.")  # fmt: skip
 @click.option("--manifest", type=click.Path(path_type=Path),
               help="The manifest that the benchmark was made from, if it is not at the path in "
               "review.json.")  # fmt: skip

@@ -102,7 +102,13 @@ def apply_verdicts(
 
 
 def next_version(version: str) -> str:
-    """Return the next version: the last number plus one ("1" to "2", "1.9" to "1.10"), or ".1" added to other names."""
+    """Return the version after ``version``: the number after its last dot plus one.
+
+    If there is no number after the last dot, ".1" is added.
+
+    >>> next_version("1"), next_version("1.9"), next_version("draft")
+    ('2', '1.10', 'draft.1')
+    """
     head, dot, last = version.rpartition(".")
     return f"{head}{dot}{int(last) + 1}" if last.isascii() and last.isdigit() else f"{version}.1"
 

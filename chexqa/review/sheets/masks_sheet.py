@@ -219,7 +219,10 @@ class Masks:
         return self.pixels(image)
 
     def under(self, image: str) -> str | None:
-        """Return the name of the radiograph on which a picture was drawn; ``None`` for a plain radiograph."""
+        """Return the name of the radiograph on which the picture ``image`` was drawn.
+
+        Return ``None`` if ``image`` is itself a radiograph.
+        """
         return self.radiographs.get(image)
 
     def place(self, image: str, folder: Path) -> str:
