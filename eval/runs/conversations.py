@@ -69,9 +69,9 @@ class ConversationWorker:
     """Worker for the open conversations of one model; several concurrent tasks share it.
 
     An overflow is a question that the endpoint rejects as too long for the model. If the endpoint rejects every
-    question in this way, the settings are wrong. So overflows before the model's first answer are held back.
-    When the model answers any question, they are logged as overflows, which is a final state. If the model never
-    answers, they are logged as errors, and the same command asks these questions again.
+    question in this way, the settings are wrong. So overflows before the model's first answer are held back. When
+    the model answers any question, they are logged as overflows, which is a final state. If the model never answers,
+    they are logged as errors, and the same command asks these questions again.
     """
 
     def __init__(

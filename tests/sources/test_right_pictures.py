@@ -100,10 +100,10 @@ def test_two_masks_of_one_finding_are_not_joined(tmp_path: Path, cli: Cli, names
     [
         (["--label", "0=effusion"], "outside"),
         (["--label", "#000000=effusion"], "outside"),
-        (["--label", "3=effusion", "--label", "3=heart"], "twice"),
-        (["--label", "03=effusion", "--label", "3=heart"], "twice"),
-        (["--label-file", "a.csv"], "twice"),
-        (["--label-file", "a.json"], "twice"),
+        (["--label", "3=effusion", "--label", "3=heart"], "3 already has the name effusion"),
+        (["--label", "03=effusion", "--label", "3=heart"], "3 already has the name effusion"),
+        (["--label-file", "a.csv"], "the label 3 has two names, 'effusion' and 'heart'"),
+        (["--label-file", "a.json"], "the label 3 has two names, 'effusion' and 'heart'"),
     ],
 )
 def test_a_value_has_one_meaning(tmp_path: Path, cli: Cli, given: list[str], said: str) -> None:

@@ -102,9 +102,9 @@ def apply_verdicts(
 
 
 def next_version(version: str) -> str:
-    """Return the version after ``version``: the number after its last dot plus one.
+    """Return the version that follows ``version``.
 
-    If there is no number after the last dot, ".1" is added.
+    The parts of a version are separated by dots. If the last part is a number, it rises by one; if not, ".1" is added.
 
     >>> next_version("1"), next_version("1.9"), next_version("draft")
     ('2', '1.10', 'draft.1')
