@@ -2,8 +2,8 @@
 
 A test belongs to one of three families. Holm's method corrects the tests of the first two families, each by itself.
 
-- ``confirmatory``: each model compared with each other model, and the medical models together with the general models
-  together, on the scores of the levels and on their mean.
+- ``confirmatory``: each model compared with each other model, and the group of medical models with that of general
+  models, on the scores of the levels and on their mean.
 - ``readers``: each person (a reader in a reader study) compared with each model and with each other person, on the same
   scores.
 - ``exploratory``: all other tests, such as those of a baseline, of the grid, or of a protocol that is not the main one.
