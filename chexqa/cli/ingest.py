@@ -282,7 +282,7 @@ def chexlocalize(
     "--findings",
     default=",".join(CHEXPERCEPT_FINDINGS),
     show_default=True,
-    help="Findings, separated by commas, that are absent from every radiograph without any outline. Such a radiograph "
+    help="Findings, separated by commas, that count as absent where a radiograph has no outline. Such a radiograph "
     "becomes one case for each of these findings.",
 )
 @click.option("--source", default="ChestX-Det", show_default=True, help="The data set's name, kept with every case.")

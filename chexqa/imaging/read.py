@@ -105,7 +105,7 @@ class Samples(NamedTuple):
 
 
 def read_samples(path: Path) -> Samples:
-    """Return a radiograph's samples at the depth of its file; raise ``InputError`` as :func:`read_radiograph` does."""
+    """Return a radiograph's samples at its file's bit depth; raise ``InputError`` as :func:`read_radiograph` does."""
     shown = read_radiograph(path)
     if dicom.is_dicom(path):
         stored, padding = dicom.samples(path, MAX_PIXELS)

@@ -154,7 +154,7 @@ class Outcome:
 
 
 class Places:
-    """Converter of file paths into the paths of a manifest, relative to its own folder or to one image root.
+    """Converter of file paths into a manifest's paths, relative to the manifest's folder or to one image root.
 
     ``image_root`` is the nearest common parent of all data folders that lie outside the manifest's folder; ``None`` if
     there is no such data folder.
@@ -297,7 +297,7 @@ def read_label_names(path: Path) -> dict[str, str]:
     pairs = [(value, name) if isinstance(value, int) else (name, value) for name, value in labels.items()]
     wrong = next((name for value, name in pairs if not str(value).isdecimal() or not isinstance(name, str)), None)
     if wrong is not None:
-        raise InputError(f"{path}: the label {wrong!r} is not one value; give names with --label VALUE=NAME instead.")
+        raise InputError(f"{path}: the label {wrong!r} stands for no single value; give --label VALUE=NAME instead.")
     return _once(path, ((str(int(value)), name) for value, name in pairs))
 
 

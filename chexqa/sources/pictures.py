@@ -87,7 +87,7 @@ def shared_folders(path: str, name: str) -> int:
 class Pictures:
     """Lookup of the pictures of a folder by path, by file name, or by file name without suffix.
 
-    ``scaled`` counts the pictures whose shapes were scaled, because they were drawn on a picture of another size.
+    ``scaled`` counts the pictures whose outlines or boxes were scaled, as these were drawn on a copy of another size.
     """
 
     def __init__(self, root: Path, drawn_on: str | None = None, masks_folder: Path | None = None) -> None:

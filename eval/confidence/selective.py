@@ -113,7 +113,8 @@ class Handed(NamedTuple):
 def handed_over(confidence: Floats, right: Floats, weight: Floats, cluster: Ints) -> Handed:
     """Return how many answers are handed to a reader if at most one in five of the kept answers may be wrong.
 
-    An answer is handed over if its confidence is below a threshold, or NaN. The threshold is chosen on other patients.
+    An answer is handed over if its confidence is below a threshold, or NaN. An answer's threshold is
+    chosen on the answers of other patients.
     All arguments have the shape ``(N,)``.
     """
     # The patients are divided into FOLDS parts. The threshold for a part is chosen on the other parts: the lowest one

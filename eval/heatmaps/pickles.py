@@ -42,7 +42,7 @@ def play(
 
 
 def short(value: Any) -> str:
-    """Return a text cut to one line; for any other object its type."""
+    """Return ``value`` cut to one line if it is a text, otherwise the name of its type."""
     text = value if isinstance(value, str) else f"a {type(value).__name__}"
     # Other objects are not printed: printing an object from a hostile file might never end.
     return text if len(text) <= 60 else text[:59] + "…"

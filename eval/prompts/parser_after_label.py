@@ -108,7 +108,7 @@ _STOPS = re.compile(r"[\s.!。]*")
 class Value(NamedTuple):
     """Answer read at one place of a reply: the sorted positions of its options, or None if it is unclear.
 
-    ``is_complete`` is False if the reply does not show where the answer ends; a truncated reply may then lack options.
+    ``is_complete`` is False if the reply does not show where the answer ends, so that options may be missing.
     """
 
     parsed: Parsed | None

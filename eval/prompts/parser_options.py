@@ -242,9 +242,9 @@ class Options:
         return Found(frozenset({self.names[name] if by_name and name else self.count}), end, True)
 
     def restated(self, line: str, end: int) -> int:
-        """Return the offset after a "yes" or "no" and the finding's name, as in "no pleural effusion".
+        """Return where the finding's name ends that follows a "yes" or "no", as in "no pleural effusion".
 
-        ``end`` is the offset after the "yes" or "no"; if the finding's name does not follow, return ``end``.
+        ``end`` is the offset at which the "yes" or "no" ends; it is returned if the finding's name does not follow.
         """
         repeated = _REPEATED.match(line, end)
         return repeated.end() if repeated and f" {repeated[1]}" in self.question else end

@@ -74,9 +74,9 @@ def same_words(options: Options, line: str) -> Numbers | None:
 
 
 def sentence(options: Options, line: str, least: int) -> Numbers | None:
-    """Return the options that a sentence states.
+    """Return the options that a sentence states, or None if they are not clear.
 
-    The sentence must contain at least ``least`` words of the question.
+    They are also not clear if fewer than ``least`` words of the sentence are in the question.
     """
     line = line.rstrip(".!。")
     if len(line) > _SENTENCE or re.search(r"[.!?。;\n]", line):

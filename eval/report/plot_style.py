@@ -47,7 +47,7 @@ _STYLE: dict[Any, Any] = {
 def say(figure: Figure, notice: str | None) -> Figure:
     """Write a notice (for example, that the radiographs are drawn phantoms) below the figure, and return the figure.
 
-    Lines of the notice are as long as the figure is wide.
+    The notice is wrapped to the width of the figure.
     """
     if notice:
         wide = int(_LETTERS * figure.get_figwidth())

@@ -196,10 +196,10 @@ def letter(place: int) -> str:
 
 
 def spread(differences: Estimates) -> tuple[Floats, Floats]:
-    """Return, for each difference between two scores, its standard error and how far one more cluster would change it.
+    """Return the standard error of each difference between two scores, and the change that one cluster can make.
 
-    The cluster is one on which the two scores differ. Both values come from the intervals, which are computed as if
-    :data:`ADDED` more clusters of this kind had been observed.
+    This is the change of the difference by one more cluster on which the two scores differ. Both values come from the
+    intervals, which are computed as if :data:`ADDED` more such clusters had been observed.
     """
     errors, clusters = differences.standard_errors(), differences.clusters
     added = (errors * (clusters + ADDED) / np.maximum(clusters, 1)) ** 2 - differences.terms.variance
@@ -213,8 +213,8 @@ def detectable(
     """Return the smallest difference that a two-sided test at ``alpha`` detects with the given power.
 
     - ``standard_errors``: the standard errors of the differences; their median is used. Return None if there are none.
-    - ``per_cluster``: how far one more cluster would change each difference (:func:`spread`). If given, the result is
-      at least so large that enough clusters differ for a sign-flip test to reach ``alpha``.
+    - ``per_cluster``: the change of each difference by one more cluster (:func:`spread`). A sign-flip test needs
+      enough such clusters to reach ``alpha``; if this argument is given, no smaller difference is returned.
     """
     if not len(standard_errors):
         return None

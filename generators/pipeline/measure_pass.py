@@ -62,8 +62,9 @@ def survey(
     case: Case, perception: PerceptionRecipe | None, grid: GridRecipe | None, seed: int, others: tuple[str, ...] = (),
     reviewed: bool = False, places: PlacesRecipe | None = None,
 ) -> Survey:  # fmt: skip
-    """Measure one case, and return its survey for the recipes; any of the three recipes may be None.
+    """Measure one case, and return what the recipes need of it.
 
+    - ``perception``, ``grid``, ``places``: the recipes; None for a recipe that is not used.
     - ``others``: the findings that the manifest gives as present in the same radiograph.
     - ``reviewed``: True to give a case no questions if its mask, lungs or radiograph changed after reviewers approved
       the mask; its survey then has the reason.

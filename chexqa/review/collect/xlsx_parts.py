@@ -263,7 +263,7 @@ class CellText:
     spoken: bool = False
 
     def take(self, kind: int, text: str) -> None:
-        """Add an event: its kind, and its text or the name of the tag that opens or closes."""
+        """Take an event of the XML parser; ``text`` is its text, or the name of the tag that opens or closes."""
         if kind == TEXT:
             if self.open and self.length < MAX_CELL:
                 self.pieces.append(text)
