@@ -147,6 +147,7 @@ def test_grades_have_a_row_of_the_second_reader(made: tuple[Benchmark, Path], tm
     assert "of the second reader's masks" in " ".join(err.split())
 
 
+@pytest.mark.long
 def test_the_function_grades_as_the_command_with_a_protocol_a_review_and_second_masks(
     made: tuple[Benchmark, Path], tmp_path: Path, cli: Cli
 ) -> None:
