@@ -140,6 +140,7 @@ def test_a_place_in_a_coordinate_system_that_is_not_proved_is_neither_right_nor_
     assert None not in shares
 
 
+@pytest.mark.long
 def test_the_page_shows_whose_place_is_whose_and_hides_one(run: Path, tmp_path: Path, chromium: str, cli: Any) -> None:
     assert cli("report", run, "-o", tmp_path / "report")[0] == 0
     bench: Benchmark = grade_folders([run]).benchmark

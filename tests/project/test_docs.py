@@ -73,6 +73,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.Com
 
 
 @pytest.mark.xdist_group("site")
+@pytest.mark.long
 def test_the_search_finds_pages_that_are_opened_from_the_disk(site: tuple[Path, Any], chromium: str) -> None:
     with playwright_api().sync_playwright() as api:
         browser = api.chromium.launch(executable_path=chromium, args=list(QUIET))

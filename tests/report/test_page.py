@@ -962,6 +962,7 @@ def test_forced_colours_keep_bars_and_marks_visible(page: Any) -> None:
     assert line != paper
 
 
+@pytest.mark.long
 def test_print_has_everything_and_every_table_whole(page: Any, report: Path, tmp_path: Path) -> None:
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     page.set_viewport_size({"width": 700, "height": 720})

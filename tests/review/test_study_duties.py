@@ -40,6 +40,7 @@ def tell(path: Path, said: dict[str, str]) -> None:
     book.save(path)
 
 
+@pytest.mark.long
 def test_a_study_trains_repeats_tells_and_asks_and_counts_the_study_alone(
     tmp_path: Path, cli: Cli, soffice: str
 ) -> None:
