@@ -30,6 +30,7 @@ PRIOR_ANSWERS, PRIOR_CLUSTERS = 1.0, 1.0
 ADDED = 2
 Floats = npt.NDArray[np.floating]
 Ints = npt.NDArray[np.integer]
+Table = sparse.csr_matrix
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Sums(NamedTuple):
     """Sums of a column in G groups: over all rows (``total (G,)``), and for P clusters (``by_cluster (G, P)``)."""
 
     total: Floats
-    by_cluster: sparse.csr_matrix
+    by_cluster: Table
 
 
 class Groups:
@@ -93,7 +94,7 @@ class IntervalTerms:
     alike: Floats
     alike_squares: Floats
 
-    def weighted_sums(self, weights: sparse.csr_matrix, variance: Floats) -> IntervalTerms:
+    def weighted_sums(self, weights: Table, variance: Floats) -> IntervalTerms:
         """Return the terms of the sums ``weights @ scores``; the sums have the variances ``variance (C,)``."""
         down = (abs(weights) - weights) / 2
         least = np.where(_by_row(weights, weights.data < 0) > 0, np.nan, _weighted(weights, self.least, 2))
@@ -103,11 +104,11 @@ class IntervalTerms:
             _weighted(weights, self.alike_squares, 4),
         )  # fmt: skip
 
-    def freedom(self, members: sparse.csr_matrix) -> Floats:
+    def freedom(self, members: Table) -> Floats:
         """Return each score's degrees of freedom ``(M,)`` by Satterthwaite, at most its number of clusters minus 1."""
         return np.asarray(np.fmin(np.diff(members.indptr) - 1, _ratio(self.alike**2, self.alike_squares)))
 
-    def of_shares(self, value: Floats, members: sparse.csr_matrix) -> tuple[Floats, Floats]:
+    def of_shares(self, value: Floats, members: Table) -> tuple[Floats, Floats]:
         """Return how far Wilson's interval of each score ``value`` reaches below and above it: two arrays ``(M,)``.
 
         ``members`` is the field of :class:`Estimates`.
@@ -119,26 +120,14 @@ class IntervalTerms:
         low, high = wilson(share, size, quantile=_quantile(self.freedom(members)))
         return (share - low) * self.scale, (high - share) * self.scale
 
-    def of_differences(
-        self, value: Floats, influence: sparse.csr_matrix, members: sparse.csr_matrix, answers: sparse.csr_matrix
-    ) -> tuple[Floats, Floats]:
+    def of_differences(self, value: Floats, influence: Table, members: Table, answers: Table) -> tuple[Floats, Floats]:
         """Return how far the t interval of each difference ``value`` reaches below and above it: two arrays ``(M,)``.
 
         The arguments are fields of :class:`Estimates`.
         """
-        # As if two more patients had been seen (Bonett and Price 2012), with differences as large as those seen in
-        # answers or in largest possible changes: the smaller estimate, as few patients have many answers that weigh
-        # much. If a row of ``answers`` is empty, as for overlaps, none is added. No end lies beyond what is possible.
-        weight = _divided(members, answers)
-        heavy, most = (_mean_square(_heaviest(table)) for table in (weight, members))
-        largest = np.fmin(_mean_square(answers) * heavy, most) * PRIOR_CLUSTERS
-
-        def size(seen: sparse.csr_matrix, unit: Floats) -> Floats:
-            square = _row_sums(seen, 2)
-            differ = np.nan_to_num(_ratio(square**2, _row_sums(seen, 4)))
-            return np.nan_to_num((square * unit + largest) / (differ + PRIOR_CLUSTERS))
-
-        added = ADDED * np.fmin(size(_divided(influence, weight), heavy), size(_divided(influence, members), most))
+        # As if two more patients had been seen (Bonett and Price 2012). If a row of ``answers`` is empty, as for
+        # overlaps, none is added. No end lies beyond what is possible.
+        added = ADDED * change_per_cluster(influence, members, answers) ** 2
         clusters = np.diff(members.indptr)
         fewer = np.where(np.diff(answers.indptr) > 0, clusters / (clusters + ADDED), 1)
         half = _quantile(self.freedom(members)) * np.sqrt(self.variance + added) * fewer
@@ -162,10 +151,10 @@ class Estimates:
     below: Floats
     above: Floats
     # The products of two rows sum to the covariance of the two scores.
-    influence: sparse.csr_matrix
+    influence: Table
     # In a difference of two shares, the larger one of their entries; in other means, 1 for a cluster with answers.
-    members: sparse.csr_matrix
-    answers: sparse.csr_matrix
+    members: Table
+    answers: Table
     min_clusters: Ints
     terms: IntervalTerms
 
@@ -174,7 +163,7 @@ class Estimates:
         """Return the number of clusters (patients) in each score, ``(M,)``."""
         return np.diff(self.members.indptr)
 
-    def combine(self, matrix: sparse.csr_matrix | Floats) -> Estimates:
+    def combine(self, matrix: Table | Floats) -> Estimates:
         """Return C weighted sums of these scores, with the weights ``matrix (C, M)``; a score with weight 0 is ignored.
 
         If all scores are shares and all weights are positive, the interval is Wilson's; otherwise it is a t interval.
@@ -270,9 +259,7 @@ def corrected(right: Sums, chance: Sums, whole: Sums) -> Estimates:
     return _shares(right, whole, value, _linearized(above, room, value), scale)
 
 
-def _shares(
-    part: Sums, whole: Sums, value: Floats, influence: sparse.csr_matrix, scale: Floats, binary: bool = True
-) -> Estimates:  # fmt: skip
+def _shares(part: Sums, whole: Sums, value: Floats, influence: Table, scale: Floats, binary: bool = True) -> Estimates:
     """Return scores with Wilson's intervals; a score is ``1 - scale * (share of wrong answers)``."""
     clusters = np.diff(whole.by_cluster.indptr)
     members = _scaled(np.nan_to_num(_ratio(scale, whole.total)), whole.by_cluster)
@@ -295,7 +282,7 @@ def mean(part: Sums, whole: Sums) -> Estimates:
     return _differences(value, _linearized(part, whole, value), members, sparse.csr_matrix(members.shape), np.nan)
 
 
-def jackknifed(value: Floats, apart: sparse.csr_matrix, sides: tuple[Estimates, Estimates]) -> Estimates:
+def jackknifed(value: Floats, apart: Table, sides: tuple[Estimates, Estimates]) -> Estimates:
     """Return the differences ``value (M,)`` between two shares, with jackknife intervals.
 
     - ``apart (M, P)``: by how much each difference decreases if one cluster is left out, for each of the P clusters.
@@ -307,9 +294,7 @@ def jackknifed(value: Floats, apart: sparse.csr_matrix, sides: tuple[Estimates, 
     return _differences(value, _scaled(shrink, apart), members, answers, 1)
 
 
-def _differences(
-    value: Floats, influence: sparse.csr_matrix, members: sparse.csr_matrix, answers: sparse.csr_matrix, most: float
-) -> Estimates:  # fmt: skip
+def _differences(value: Floats, influence: Table, members: Table, answers: Table, most: float) -> Estimates:
     """Return scores with the intervals of differences; the scores lie between ``-most`` and ``most``."""
     clusters, none, best = np.diff(members.indptr), np.full(len(value), np.nan), np.full(len(value), most)
     alike = 1 / np.maximum(clusters, 1)
@@ -320,7 +305,23 @@ def _differences(
     return Estimates(value, below, above, influence, members, answers, clusters.astype(np.int64), made)
 
 
-def _linearized(part: Sums, whole: Sums, value: Floats) -> sparse.csr_matrix:
+def change_per_cluster(influence: Table, members: Table, answers: Table) -> Floats:
+    """Return the usual change ``(M,)`` of each difference by one more cluster on which its two scores differ."""
+    # Root mean square, estimated from differences in answers and from shares of the largest possible changes. The
+    # smaller estimate is used, as few patients have many answers that weigh much.
+    weight = _divided(members, answers)
+    heavy, most = (_mean_square(_heaviest(table)) for table in (weight, members))
+    largest = np.fmin(_mean_square(answers) * heavy, most) * PRIOR_CLUSTERS
+
+    def size(seen: Table, unit: Floats) -> Floats:
+        square = _row_sums(seen, 2)
+        differ = np.nan_to_num(_ratio(square**2, _row_sums(seen, 4)))
+        return np.nan_to_num((square * unit + largest) / (differ + PRIOR_CLUSTERS))
+
+    return np.sqrt(np.fmin(size(_divided(influence, weight), heavy), size(_divided(influence, members), most)))
+
+
+def _linearized(part: Sums, whole: Sums, value: Floats) -> Table:
     """Return each cluster's contribution ``(M, P)`` to the error of a ratio; their squares sum to its variance."""
     known, clusters = np.where(np.isfinite(value), value, 0), np.diff(whole.by_cluster.indptr)
     scale = np.divide(1.0, whole.total, out=np.zeros_like(whole.total), where=np.abs(whole.total) > 1e-12)
@@ -328,7 +329,7 @@ def _linearized(part: Sums, whole: Sums, value: Floats) -> sparse.csr_matrix:
     return _scaled(few * scale, part.by_cluster - _scaled(known, whole.by_cluster))
 
 
-def _larger_side(weights: sparse.csr_matrix, table: sparse.csr_matrix) -> sparse.csr_matrix:
+def _larger_side(weights: Table, table: Table) -> Table:
     """Return two sums of a table's rows, with the positive and the negative weights; in each entry, the larger one."""
     up, down = (sparse.csr_matrix(side / 2 @ table) for side in (abs(weights) + weights, abs(weights) - weights))
     larger = sparse.csr_matrix(up.maximum(down)) if down.nnz else up
@@ -336,12 +337,12 @@ def _larger_side(weights: sparse.csr_matrix, table: sparse.csr_matrix) -> sparse
     return larger
 
 
-def _divided(table: sparse.csr_matrix, by: sparse.csr_matrix) -> sparse.csr_matrix:
+def _divided(table: Table, by: Table) -> Table:
     """Return the quotients of two tables' entries; an entry that one of the tables lacks is 0."""
     return sparse.csr_matrix(table.multiply(sparse.csr_matrix((1 / by.data, by.indices, by.indptr), shape=by.shape)))
 
 
-def _heaviest(table: sparse.csr_matrix) -> sparse.csr_matrix:
+def _heaviest(table: Table) -> Table:
     """Return a table with only the :data:`LEAST_CLUSTERS` largest entries of each row."""
     rows = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
     order = np.lexsort((-table.data, rows))
@@ -349,7 +350,7 @@ def _heaviest(table: sparse.csr_matrix) -> sparse.csr_matrix:
     return sparse.csr_matrix((table.data[kept], (rows[kept], table.indices[kept])), shape=table.shape)
 
 
-def _mean_square(table: sparse.csr_matrix) -> Floats:
+def _mean_square(table: Table) -> Floats:
     """Return the mean square of each row's entries that are not zero; 0 for a row without entries."""
     return _row_sums(table, 2) / np.maximum(np.diff(table.indptr), 1)
 
@@ -367,25 +368,25 @@ def _each(change: Callable[..., Any], *tables: Any) -> Any:
     return made(*(_each(change, *(getattr(table, field.name) for table in tables)) for field in fields(made)))
 
 
-def _row_sums(table: sparse.csr_matrix, power: int = 1) -> Floats:
+def _row_sums(table: Table, power: int = 1) -> Floats:
     """Return the sums of the rows' entries to a power."""
     return _by_row(table, table.data**power)
 
 
-def _by_row(table: sparse.csr_matrix, values: npt.NDArray[Any]) -> Floats:
+def _by_row(table: Table, values: npt.NDArray[Any]) -> Floats:
     """Return the sums of ``values`` over the rows; ``values`` has a number for each stored entry of ``table``."""
     # Works on the table's arrays, because operations between small tables take far longer.
     rows = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
     return np.bincount(rows, values, table.shape[0]).astype(np.float64)  # sums of no entries are integers
 
 
-def _scaled(factors: Floats, table: sparse.csr_matrix) -> sparse.csr_matrix:
+def _scaled(factors: Floats, table: Table) -> Table:
     """Return a table whose rows are multiplied by their factors."""
     values = np.repeat(factors, np.diff(table.indptr)) * table.data
     return sparse.csr_matrix((values, table.indices, table.indptr), shape=table.shape, copy=True)
 
 
-def _weighted(weights: sparse.csr_matrix, values: Floats, power: int = 1) -> Floats:
+def _weighted(weights: Table, values: Floats, power: int = 1) -> Floats:
     """Return each row's sum of ``weight**power * value``; a value with weight 0 is ignored, even if it is NaN."""
     own = np.where(weights.data != 0, values[weights.indices], 0)
     known = np.isfinite(own)

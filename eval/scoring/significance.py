@@ -14,7 +14,6 @@ import numpy.typing as npt
 import polars as pl
 from scipy import sparse, stats
 
-from chexqa.eval.scoring.intervals import ADDED, Estimates
 from chexqa.files.seeds import stream
 
 DRAWS = 100_000
@@ -195,17 +194,6 @@ def letter(place: int) -> str:
     return chr(ord("a") + place % 26) + (str(place // 26) if place >= 26 else "")
 
 
-def spread(differences: Estimates) -> tuple[Floats, Floats]:
-    """Return the standard error of each difference between two scores, and the change that one cluster can make.
-
-    This is the change of the difference by one more cluster on which the two scores differ. Both values come from the
-    intervals, which are computed as if :data:`ADDED` more such clusters had been observed.
-    """
-    errors, clusters = differences.standard_errors(), differences.clusters
-    added = (errors * (clusters + ADDED) / np.maximum(clusters, 1)) ** 2 - differences.terms.variance
-    return errors, np.sqrt(np.maximum(added, 0) / ADDED)
-
-
 def detectable(
     standard_errors: Sequence[float] | Floats, alpha: float = ALPHA, per_cluster: Sequence[float] | Floats = (),
     power: float = POWER,
@@ -213,8 +201,8 @@ def detectable(
     """Return the smallest difference that a two-sided test at ``alpha`` detects with the given power.
 
     - ``standard_errors``: the standard errors of the differences; their median is used. Return None if there are none.
-    - ``per_cluster``: the change of each difference by one more cluster (:func:`spread`). A sign-flip test needs
-      enough such clusters to reach ``alpha``; if this argument is given, no smaller difference is returned.
+    - ``per_cluster``: the change of each difference by one more cluster on which its two scores differ. A sign-flip
+      test needs enough such clusters to reach ``alpha``; if this argument is given, no smaller difference is returned.
     """
     if not len(standard_errors):
         return None

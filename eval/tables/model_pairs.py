@@ -28,9 +28,9 @@ from scipy import sparse
 from chexqa.contract.kinds import LEVELS
 from chexqa.eval.design.power import Assumptions, standard_error
 from chexqa.eval.design.weights import MEAN, asked_items, by_patient, score_weights
-from chexqa.eval.scoring.intervals import Estimates, Floats, Groups, Ints, Sample, corrected
+from chexqa.eval.scoring.intervals import Estimates, Floats, Groups, Ints, Sample, change_per_cluster, corrected
 from chexqa.eval.scoring.sample import CHANCE, RIGHT, STRATUM, WEIGHT, WHO, YES, ScoredSample, contrasts, strata
-from chexqa.eval.scoring.significance import ALPHA, detectable, intervals_agreeing_with_p, letters, sign_flips, spread
+from chexqa.eval.scoring.significance import ALPHA, detectable, intervals_agreeing_with_p, letters, sign_flips
 from chexqa.eval.tables.asked_items import is_stopped, item_sets
 from chexqa.eval.tables.grid import rows_of
 from chexqa.eval.tables.levels_and_stages import OVERALL, beside, compared
@@ -379,8 +379,9 @@ def _sizes(study: ScoredSample, matrix: ScoreMatrix, family: int) -> pl.DataFram
     rows = []
     for number, score in enumerate(matrix.scores):
         here = matrix.values.take([matrix.place(number, model) for model in range(count)])
-        seen = spread(here.combine(contrasts(count, pairs))) if pairs else None
-        errors, one = seen or (np.array([assumed[score]]), np.array([]))
+        seen = here.combine(contrasts(count, pairs)) if pairs else None
+        errors = np.array([assumed[score]]) if seen is None else seen.standard_errors()
+        one = () if seen is None else change_per_cluster(seen.influence, seen.members, seen.answers)
         in_family = detectable(errors, ALPHA / family, one) if matrix.main and family and score != GRID_SCORE else None
         rows.append((matrix.protocol, score, int(matrix.patients[number]), basis, float(np.median(errors)),
                      detectable(errors, per_cluster=one), in_family))  # fmt: skip

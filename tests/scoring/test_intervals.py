@@ -417,8 +417,8 @@ def test_alike_has_the_degrees_of_freedom_of_the_interval() -> None:
 def test_sign_flips_find_the_detectable_difference_of_equal_models_four_times_in_five(patients: int) -> None:
     """With so large a difference, patients differ in one direction only; the test needs six of them."""
     equal = difference(np.ones((1, patients)), np.ones((1, patients)))
-    errors, of_one = significance.spread(equal)
-    size = significance.detectable(errors, per_cluster=of_one)
+    of_one = intervals.change_per_cluster(equal.influence, equal.members, equal.answers)
+    size = significance.detectable(equal.standard_errors(), per_cluster=of_one)
     counts = np.arange(patients + 1)
     parts = np.stack([np.arange(patients)[:, None] < counts, np.zeros((patients, len(counts)))], axis=2)
     p = [significance.sign_flips(own, sparse.csr_matrix([[1.0, -1.0]]), draws=200)[0] for own in parts.swapaxes(0, 1)]
