@@ -202,17 +202,17 @@ def gaps(keys: pl.DataFrame, right: Sums, whole: Sums, groups: pl.DataFrame) -> 
     pooled_terms, pooled_weights = to_groups @ terms, to_groups @ weights
     with np.errstate(divide="ignore", invalid="ignore"):
         value = pooled_terms / pooled_weights
-    # How the sums over strata change without each cluster.
+    # Leave out each cluster in turn: only its own strata change.
     rows, clusters = tables[3].by_cluster.nonzero()
     without = _weighted_gaps(*(sums.total[rows] - _entries(sums.by_cluster, rows, clusters) for sums in tables))
-    changes = (
+    of_terms, of_weights = (
         to_groups @ sparse.csr_matrix((less - every[rows], (rows, clusters)), shape=whole.by_cluster.shape)
         for less, every in zip(without, (terms, weights), strict=True)
     )
-    of_terms, of_weights = changes
     moved = sparse.csr_matrix(sparse.diags(np.nan_to_num(value)) @ of_weights - of_terms).tocoo()
     left = pooled_weights[moved.row] + _entries(of_weights, moved.row, moved.col)
-    apart = np.divide(moved.data, left, out=np.full(len(left), np.nan), where=left > 1e-9)
+    apart = np.divide(moved.data, left, out=np.full(len(left), np.nan), where=left > 1e-9)  # decrease of the gap
+    # The two sides of each gap: the group and the others, in the strata that count.
     to_inside = sparse.csr_matrix(to_groups @ sparse.diags((weights > 0).astype(np.float64)))
     to_others = sparse.csr_matrix(to_inside @ to_strata.T @ to_strata - to_inside)
     sides = [proportion(_pool(right, to), _pool(whole, to)) for to in (to_inside, to_others)]

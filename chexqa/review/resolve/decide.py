@@ -16,7 +16,8 @@ voted, only adjudicators' votes count.
 Two checks can change the decision to contested:
 
 - Accepted: two reviewers first gave a blind answer that differs from the key, and no adjudicator has voted.
-- Rejected or sent back: only one person objects, and this person is one of the item's reviewers.
+- Rejected or sent back: fewer than two persons object (or another given number), and no adjudicator has voted who is
+  not one of the item's reviewers.
 """
 
 from __future__ import annotations
