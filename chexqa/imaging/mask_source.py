@@ -28,11 +28,8 @@ _SEGMENTS = (
 MAX_FRAMES = 256
 # Share of the picture above which a mask that also covers the picture's four corners is taken for inverted.
 _MOST_COVERED = 0.5
-_NIFTI_HEADER, _NIFTI_EXTENSIONS, _PIXEL_BYTES = (
-    352,
-    65536,
-    16,
-)  # largest size of a file's content besides its pixels, in bytes
+# Largest sizes in bytes of the parts of a NIfTI file: its header, its extensions, and one pixel.
+_NIFTI_HEADER, _NIFTI_EXTENSIONS, _PIXEL_BYTES = 352, 65536, 16
 _GZIP = b"\x1f\x8b"
 MaskSource = Path | dict[str, Any]
 # Picture that a mask was drawn on: the original, or the original stretched to a square.

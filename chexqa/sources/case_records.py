@@ -37,8 +37,6 @@ _MIRRORED = (
     "left is taken for the patient's right"
 )
 SEXES = {"f": "F", "female": "F", "m": "M", "male": "M"}
-
-
 _QUARTER_TURNS = (5, 6, 7, 8)  # values of EXIF's Orientation
 
 
@@ -104,7 +102,7 @@ class Outcome:
 
     cases: int = 0
     present: int = 0
-    images: dict[str, int] = field(default_factory=dict)
+    images: set[str] = field(default_factory=set)
     image_root: Path | None = None
     layout: str = ""
     remarks: list[str] = field(default_factory=list)
@@ -112,7 +110,7 @@ class Outcome:
     more_faults: int = 0
     mirrored: Tally = field(default_factory=Tally)
     headers: dict[Path, Record] = field(default_factory=dict)
-    _ids: dict[str, int] = field(default_factory=dict)
+    _ids: set[str] = field(default_factory=set)
     _began: bool = False
 
     def fault(self, error: InputError | str) -> None:
@@ -124,10 +122,10 @@ class Outcome:
 
     def is_first(self, case_id: str, where: str) -> bool:
         """Return True if no earlier case has this id; otherwise record a fault that begins with ``where``."""
-        if self._ids.get(case_id) is not None:
+        if case_id in self._ids:
             self.fault(f"{where}: the case '{case_id}' occurs twice; only the first case is used")
             return False
-        self._ids.setdefault(case_id, 1)
+        self._ids.add(case_id)
         return True
 
     def write(self, manifest: Path, records: Iterable[Record]) -> None:
@@ -149,7 +147,7 @@ class Outcome:
         for record in records:
             self.cases += 1
             self.present += record["present"]
-            self.images.setdefault(record["image"], 1)
+            self.images.add(record["image"])
             yield record
 
 
