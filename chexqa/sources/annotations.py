@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,20 @@ class Absent:
                         f"{self.table}, line {row.line}: there is no finding '{finding}'{suggest(finding, FINDINGS)}."
                     )
                 yield row.cells["image"], finding
+
+    def findings(
+        self, shown: Mapping[str, Collection[str]], named: Iterable[tuple[str, str]]
+    ) -> dict[str, list[str]]:  # fmt: skip
+        """Return the sorted findings that are absent in each picture, except those that it shows.
+
+        - ``shown``: the findings that each picture of the data set shows.
+        - ``named``: the lines of :meth:`named`, each with the picture's key in ``shown``.
+        """
+        every = set().union(*shown.values())
+        absent = {picture: {*every} for picture, own in shown.items() if self.unmasked and not own}
+        for picture, finding in named:
+            absent.setdefault(picture, set()).update([finding] if finding else every)
+        return {picture: sorted(found.difference(shown.get(picture, ()))) for picture, found in absent.items()}
 
 
 def meaning(label: str) -> str | None:
@@ -200,20 +214,18 @@ def _records(
             by_name.setdefault(name, []).append(one)
     seen = list(dict.fromkeys([*shapes, *names]))
     lost, unmarked, boxed = Tally(), Tally(), Tally()
-    pool = sorted({name for by_name in shapes.values() for name in by_name if name in FINDINGS})
-    without: dict[str, set[str]] = {}
+    named: list[tuple[str, str]] = []
     for name, finding in absent.named():
         path = files.first(name)
         same = (image for image in seen if composed(name) in (composed(image), composed(bare(image)))
                 or (path is not None and files.first(image) == path))  # fmt: skip
         image = next(same, name)
-        without.setdefault(image, set()).update([finding] if finding else pool)
+        named.append((image, finding))
         seen += [image] * (image not in seen)
+    without = absent.findings({image: shapes.get(image, {}).keys() & FINDINGS.keys() for image in seen}, named)
     uses = Counter(path for image in seen if (path := files.first(image)) is not None)
     for image in seen:
         by_name = shapes.get(image, {})
-        if absent.unmasked and not any(name in FINDINGS for name in by_name):
-            without.setdefault(image, set()).update(pool)
         try:
             path = files.find(image, uses)
             if path is None:
@@ -231,15 +243,14 @@ def _records(
             "anatomy": anatomy.of(*dict.fromkeys([*tails(image), *tails(path)])) or own_anatomy,
             "patient_id": patient, **of_header(files.root / path, outcome),
         }  # fmt: skip
-        named = [*(name for name in sources if name in FINDINGS), *sorted({*without.get(image, ())} - {*sources})]
-        if not named:
+        own = [*(name for name in sources if name in FINDINGS), *without.get(image, ())]
+        if not own:
             unmarked.add(image)
-        for finding in named:
+        for finding in own:
             mask = sources.get(finding)
             if mask is not None and "box" in mask:
                 boxed.add(image)
-            if mask is not None or finding not in by_name:
-                yield record(f"{bare(image)}/{finding}", placed, finding, mask, terms, **details)
+            yield record(f"{bare(image)}/{finding}", placed, finding, mask, terms, **details)
     lost.remark(outcome.remarks, "picture", "not found and left out")
     files.scaled.remark(outcome.remarks, "picture", _SCALED)
     labels.remark(outcome, absent.unmasked)

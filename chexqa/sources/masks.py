@@ -86,36 +86,36 @@ def _folder_records(
     of_picture, lost = _masks_of(files, masks, labels, absent, outcome)
     if absent.unmasked:
         lost.refuse("mask folder", _UNKNOWN_PICTURE)
-    unmarked, shown, free = Tally(), dict[str, set[str]](), list[str]()
+    unmarked = Tally()
+    lesions = {
+        name: {one: mask for one, mask in of_picture.get(name, {}).items() if one in findings.FINDINGS}
+        for name in files.paths
+    }
 
     def details(name: str) -> Record:
         own = {part: places.relative(masks, of_picture[name][part]) for part in cases.STRUCTURES
                if part in of_picture.get(name, ())}  # fmt: skip
         return {"anatomy": anatomy.of(*tails(name)) or own, **of_header(files.root / name, outcome)}
 
-    for name in files.paths:
-        lesions = {one: mask for one, mask in of_picture.get(name, {}).items() if one in findings.FINDINGS}
-        if not lesions:
-            if absent.unmasked:
-                free.append(name)
-            else:
+    def named() -> Iterator[tuple[str, str]]:
+        for said, finding in absent.named():
+            fits = files.fitting(said)
+            if len(fits) != 1:
+                times = f"{len(fits)} times" if fits else "not"
+                raise InputError(f"{absent.table}: the picture '{said}' is {times} in {files.root}; correct its name.")
+            yield fits[0], finding
+
+    for name, own in lesions.items():
+        if not own:
+            if not absent.unmasked:
                 unmarked.add(name)
             continue
-        shown[name] = {*lesions}
         image, about = places.relative(files.root, name), details(name)
-        for finding, mask in lesions.items():
+        for finding, mask in own.items():
             yield record(f"{bare(name)}/{finding}", image, finding, places.relative(masks, mask), terms, **about)
-    pool = sorted(set().union(*shown.values()))
-    without = {name: {*pool} for name in free}
-    for said, finding in absent.named():
-        fits = files.fitting(said)
-        if len(fits) != 1:
-            times = f"{len(fits)} times" if fits else "not"
-            raise InputError(f"{absent.table}: the picture '{said}' is {times} in {files.root}; correct its name.")
-        without.setdefault(fits[0], set()).update([finding] if finding else pool)
-    for name, absent_ones in without.items():
+    for name, without in absent.findings(lesions, named()).items():
         image, about = places.relative(files.root, name), details(name)
-        for finding in sorted(absent_ones - shown.get(name, set())):
+        for finding in without:
             yield record(f"{bare(name)}/{finding}", image, finding, None, terms, **about)
     _remark_maps(files, masks, outcome)
     remark_unread(files.root, masks, outcome)
