@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from difflib import get_close_matches
@@ -35,7 +34,7 @@ from chexqa.sources.case_records import (
     record,
     remark_unread,
 )
-from chexqa.sources.pictures import Annotation, Pictures, paired
+from chexqa.sources.pictures import Annotation, Pictures, files_below, paired
 from chexqa.sources.tables import Table
 
 _NAMES = "dataset.json"  # nnU-Net's and MONAI's file with the names of labels
@@ -186,21 +185,12 @@ def _mask_folders(files: Pictures, masks: Path) -> Iterator[tuple[str, list[Path
     """Yield each folder below ``masks`` with files that look like masks, as a path below ``masks``, and these files."""
     pictures = {*files.paths} if files.root.samefile(masks) else set[str]()
     by_folder: dict[Path, list[Path]] = {}
-    for path, inside in _below(masks, files.root):
-        if (_is_mask(path) or path.suffix.lower() in NO_MASKS) and inside.as_posix() not in pictures:
-            by_folder.setdefault(inside.parent, []).append(path)
+    for path in files_below(masks, files.root):
+        if (_is_mask(path) or path.suffix.lower() in NO_MASKS) and path.as_posix() not in pictures:
+            by_folder.setdefault(path.parent, []).append(masks / path)
     by_folder.pop(Path(), None)
     for folder, paths in by_folder.items():
         yield folder.as_posix(), paths
-
-
-def _below(masks: Path, images: Path) -> Iterator[tuple[Path, Path]]:
-    """Yield the files below ``masks``, each with its path from there, except hidden ones and those below ``images``."""
-    apart = Path(os.path.relpath(os.path.realpath(images), os.path.realpath(masks)))
-    for path in sorted(masks.rglob("*")):
-        inside = path.relative_to(masks)
-        if not any(part.startswith(".") for part in inside.parts) and (apart == Path() or apart not in inside.parents):
-            yield path, inside
 
 
 def _structure(path: Path, labels: Labels, absent: Absent) -> str | None:
@@ -249,7 +239,8 @@ def from_flat(
     files = Pictures(images, masks_folder=None if (own := images.samefile(masks)) else masks)
     known = sorted((*findings.FINDINGS, *cases.STRUCTURES), key=len, reverse=True)
     keys, ends, unused, faults = dict[Path, str](), dict[Path, str](), Tally(), list[str]()
-    for path, inside in _below(masks, images):
+    for inside in files_below(masks, images):
+        path = masks / inside
         name = (inside.parent / _stem(path)).as_posix()
         end = next((word for word in known if name.endswith(f"_{word}")), None)
         if path.suffix.lower() in dicom.SUFFIXES and not own:

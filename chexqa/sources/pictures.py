@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -68,6 +68,15 @@ def file_names(name: str) -> list[str]:
 def _without_mask(name: str) -> list[str]:
     """Return "x" for the name of a mask, such as "mask_x.png", otherwise nothing."""
     return [found[1] for form in _OF_MASKS if (found := form.fullmatch(bare(name)))]
+
+
+def files_below(root: Path, other: Path | None) -> Iterator[Path]:
+    """Yield the path from ``root`` of each file below it, except hidden ones and those in its subfolder ``other``."""
+    apart = None if other is None else Path(os.path.relpath(os.path.realpath(other), os.path.realpath(root)))
+    for path in sorted(root.rglob("*")):
+        inside = path.relative_to(root)
+        if not any(part.startswith(".") for part in inside.parts) and (apart == Path() or apart not in inside.parents):
+            yield inside
 
 
 def shared_folders(path: str, name: str) -> int:
@@ -188,13 +197,9 @@ class Pictures:
     @cached_property
     def paths(self) -> list[str]:
         """The paths of all pictures below the folder, except hidden ones."""
-        found = [
-            path.relative_to(self.root) for path in sorted(self.root.rglob("*")) if path.suffix.lower() in PICTURES
-        ]
-        found = [path for path in found if not any(part.startswith(".") for part in path.parts)]
-        if self._masks_folder is not None:
-            apart = Path(os.path.relpath(os.path.realpath(self._masks_folder), os.path.realpath(self.root)))
-            folders = {path.with_suffix("") for path in found} if apart == Path() else {apart}
+        found = [path for path in files_below(self.root, self._masks_folder) if path.suffix.lower() in PICTURES]
+        if self._masks_folder is not None and self.root.samefile(self._masks_folder):
+            folders = {path.with_suffix("") for path in found}
             found = [path for path in found if folders.isdisjoint(path.parents)]
         return [path.as_posix() for path in found]
 
