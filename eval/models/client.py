@@ -316,8 +316,8 @@ def with_failed(reply: Reply, failed: FailedUsage, paid: Price | None) -> Reply:
     if paid is not None and paid.is_zero:
         failed.uncounted = 0
     if failed.usage is not None:
-        without_reply = (reply.latency_s, reply.text, reply.usage) == (None, None, None)
-        further, own = _cost(paid, failed.usage), 0.0 if without_reply else reply.cost_usd
+        is_reply = reply.outcome == "reply" or (reply.latency_s, reply.text, reply.usage) != (None, None, None)
+        further, own = _cost(paid, failed.usage), reply.cost_usd if is_reply else 0.0
         reply = replace(reply, cost_usd=None if further is None or own is None else own + further)
     return replace(reply, failed_usage=failed.to_record())
 

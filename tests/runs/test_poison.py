@@ -118,6 +118,13 @@ def test_whatever_a_server_answers_becomes_a_turn_or_a_failure(litellm: Any, ans
     assert read_back(turn) == turn
 
 
+@pytest.mark.parametrize(("outcome", "cost"), [("reply", None), ("error", 2.0)])
+def test_only_a_turn_without_a_reply_costs_as_much_as_its_failed_attempts(outcome: Any, cost: float | None) -> None:
+    """An empty reply in a file of batch results has no latency, and perhaps no token counts."""
+    lost = failures.FailedUsage({"input_tokens": 1_000_000, "output_tokens": 1_000_000, "cached_tokens": 0})
+    assert client.with_failed(client.Reply(outcome, 2), lost, Price(1, 1)).cost_usd == cost
+
+
 def test_a_turn_that_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
     async def write(turn: Turn) -> None:
         with turn_log.opened(tmp_path, "m/x") as opened:
