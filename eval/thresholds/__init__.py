@@ -2,6 +2,7 @@
 
 The size of an error is its depth: the largest distance of the outline from the right outline, in pixels of the
 working image.
+
 Read the modules in this order:
 
 - ``psychometric``: the probability of an answer at each depth.

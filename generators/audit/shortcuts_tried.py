@@ -178,7 +178,7 @@ class Seen:
     - ``points``: measures of each point, keyed by colour.
     - ``results``: measures of the four pictures of ``revision_result``.
     - ``files``: measures of each picture's file, keyed by role.
-    - ``grounds``: measures of each picture's grey levels where nothing is drawn, keyed by role.
+    - ``backgrounds``: measures of each picture's background, keyed by role.
     """
 
     radiograph: Measures
@@ -187,7 +187,7 @@ class Seen:
     points: dict[str, Measures]
     results: tuple[dict[str, Value], ...]
     files: dict[str, File] = field(default_factory=dict)
-    grounds: dict[str, Measures] = field(default_factory=dict)
+    backgrounds: dict[str, Measures] = field(default_factory=dict)
 
 
 def collect(bench: Benchmark, advance: Callable[[], None]) -> Features:
@@ -235,11 +235,11 @@ def _see(bench: Benchmark, items: list[Item]) -> Seen:
         points = {} if shown is None else _points(images["points"], shown)
     four = next((item for item in items if item.kind == "revision_result"), None)
     results = () if four is None else _results(bench, four, shown, grey)
-    grounds = {role: _ground(image, None if role == "radiograph" else grey) for role, image in images.items()}
-    return Seen(radiograph, contour, points_bytes, points, results, files, grounds)
+    backgrounds = {role: _background(image, None if role == "radiograph" else grey) for role, image in images.items()}
+    return Seen(radiograph, contour, points_bytes, points, results, files, backgrounds)
 
 
-def _ground(image: Image, radiograph: Image | None) -> Measures:
+def _background(image: Image, radiograph: Image | None) -> Measures:
     """Return measures of the grey levels outside a drawing, or their differences from the radiograph if it is given."""
     background = Background.of(image)
     return background.measures() if radiograph is None else background.against(radiograph)
@@ -265,7 +265,7 @@ def _results(
     images = [outlines.read(entry) for entry in data]
     four = [Outline.of(image) for image in images]
     plain: list[dict[str, Value]] = [
-        {**_of_file("file", File.of(entry)), **_ground(image, radiograph), "file size": float(len(entry))}
+        {**_of_file("file", File.of(entry)), **_background(image, radiograph), "file size": float(len(entry))}
         for entry, image in zip(data, images, strict=True)
     ]
     found = [outline for outline in four if outline is not None]
@@ -347,7 +347,7 @@ def _row(item: Item, answer: Answer, group: str, place: int, seen: Seen) -> Item
     for role in dict.fromkeys(picture.role for picture in item.alone_images if picture.role in seen.files):
         if role != "radiograph" or item.kind not in _DRAWN:
             features.update(_of_file(role, seen.files[role]))
-            features.update({f"{role}: {name}": value for name, value in seen.grounds[role].items()})
+            features.update({f"{role}: {name}": value for name, value in seen.backgrounds[role].items()})
         if role not in ("radiograph", "option"):
             features[f"{role}: bytes"] = seen.files[role].length
     return ItemFeatures(item.item_id, group, item.finding, label, features)
