@@ -15,16 +15,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, TextIO
 
-from PIL import Image
-
 from chexqa.contract.findings import CHEXPERCEPT_FINDINGS
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, is_file, reading, refuse_halves
-from chexqa.files.opening import open_binary, open_text
+from chexqa.files.opening import open_text
 from chexqa.files.terminal import progress
 from chexqa.imaging.mask_source import proportional
 from chexqa.sources.anatomy import Anatomy, Options, tails
-from chexqa.sources.case_records import Outcome, Places, Tally, Terms, record
+from chexqa.sources.case_records import Outcome, Places, Tally, Terms, record, size_of
 
 FILE, MASKS = "mimic_ils_instruction_answer.json", "lesion_mask"
 # The file is too large for memory. The library ijson is not used: it takes four times as long, does not limit the
@@ -176,15 +174,10 @@ def _absent(pairs: list[dict[str, Any]]) -> list[str]:
 
 def _frame_of(mask: Path, picture: Path) -> dict[str, str]:
     """Return ``{"mask_frame": "stretched"}`` if a mask is square but its picture is not, otherwise ``{}``."""
-    sizes = []
-    for path in (mask, picture):
-        try:
-            with open_binary(path) as file, Image.open(file) as opened:
-                sizes.append((opened.height, opened.width))
-        except (OSError, InputError, Image.DecompressionBombError):
-            return {}  # a damaged mask is reported when its pixels are read
-    (height, width), shape = sizes
-    return {"mask_frame": "stretched"} if height == width and not proportional((height, width), shape) else {}
+    size, shape = size_of(mask), size_of(picture)
+    if size is None or shape is None:
+        return {}  # a damaged mask is reported when its pixels are read
+    return {"mask_frame": "stretched"} if size[0] == size[1] and not proportional(size, shape) else {}
 
 
 def grandchildren(path: Path, inside: Path | None = None) -> Iterator[tuple[str, str, Any]]:
@@ -255,9 +248,7 @@ class _Text:
             self._read()
 
     def _next(self) -> str:
-        """Return the next character that is not white space, without taking it; an empty text at the end of the
-        file.
-        """
+        """Return the next character that is not white space, without taking it; "" at the end of the file."""
         while True:
             while self._place < len(self._text) and self._text[self._place] in _SPACE:
                 self._place += 1
@@ -274,9 +265,7 @@ class _Text:
         self._place += 1
 
     def _read(self) -> None:
-        """Drop the text that was taken, and read more: about as much as is left, so that a long value needs few
-        reads.
-        """
+        """Drop the text that was taken, and read about as much as is left, so that a long value needs few reads."""
         self._text = self._text[self._place :]
         self._place = 0
         for _ in range(max(1, len(self._text) // _CHUNK)):
