@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -17,10 +18,11 @@ import numpy.typing as npt
 from chexqa.files.errors import InputError
 from chexqa.files.limits import MAX_PICTURE_BYTES
 from chexqa.files.opening import read_whole
+from chexqa.files.terminal import plural
 from chexqa.imaging import dicom, masks
-from chexqa.imaging.read import MAX_PIXELS, Mask, resample
+from chexqa.imaging.read import MAX_PIXELS, Mask, count_pages, open_picture, resample
 
-NIFTI = (".nii", ".nii.gz")
+NIFTI, TIFF = (".nii", ".nii.gz"), (".tif", ".tiff")
 _SEGMENTS = (
     "SegmentationType", "MaximumFractionalValue", "Rows", "Columns", "NumberOfFrames", "BitsAllocated",
     "SegmentSequence", "ReferencedSeriesSequence", "SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence",
@@ -147,6 +149,24 @@ def _filled(boxes: list[Any], shape: tuple[int, int], what: str) -> Mask:
         )
         mask[top:bottom, left:right] = True
     return mask
+
+
+def check_pages(paths: Iterable[Path]) -> None:
+    """Raise ``InputError`` if the TIFFs among ``paths`` have different numbers of pages.
+
+    The pages are counted without reading their pixels.
+    """
+    counts = {path: count_pages(path, open_picture(path, ("TIFF",))[0])
+              for path in paths if path.suffix.lower() in TIFF}  # fmt: skip
+    if len({*counts.values()}) > 1:
+        usual = Counter(counts.values()).most_common(1)[0][0]
+        other = next(path for path, count in counts.items() if count == usual)
+        odd = [path for path, count in counts.items() if count != usual]
+        raise InputError(
+            f"{odd[0]}: has {plural(counts[odd[0]], 'page')}, but {other} has {usual} ({plural(len(odd), 'file')} of "
+            f"{len(counts)} differ from it). A page's number says what it shows, so save each structure as the same "
+            "page of every file, an empty one where the picture does not show it."
+        )
 
 
 def read_labels(

@@ -16,7 +16,7 @@ from chexqa.files.jsonio import Record, check, is_file
 from chexqa.files.say import argument
 from chexqa.imaging import dicom
 from chexqa.imaging import masks as masks_module
-from chexqa.imaging.mask_source import is_nifti, read_labels, read_mask, read_segments
+from chexqa.imaging.mask_source import check_pages, is_nifti, read_labels, read_mask
 from chexqa.imaging.read import Mask
 from chexqa.sources.anatomy import Anatomy, Options, bare, tails
 from chexqa.sources.annotations import Absent, Labels, from_annotations, meaning
@@ -34,7 +34,7 @@ from chexqa.sources.case_records import (
     record,
     remark_unread,
 )
-from chexqa.sources.pictures import Annotation, Pictures, files_below, paired
+from chexqa.sources.pictures import Annotation, Pictures, files_below, paired, picture_of_segments
 from chexqa.sources.tables import Table
 
 _NAMES = "dataset.json"  # nnU-Net's and MONAI's file with the names of labels
@@ -48,8 +48,9 @@ _FLAT = "<picture>_<finding>.png, such as p1_effusion.png for p1.png"
 _MAPS = "label maps <masks>/<picture>.png, such as masks/p1.png for images/p1.png, with the values given by --label"
 _UNKNOWN_PICTURE = (
     "without a matching picture: --absent-unmasked could count its picture as one without findings, so correct the "
-    "name, or move the mask elsewhere"
+    "mask's name, or move the mask and its picture out of these folders"
 )
+_MOVED = "If you move the file elsewhere, move its picture, too: --absent-unmasked takes it for one without findings."
 _TWICE = "also has the mask {} of the same structure or finding; only that one is used"
 _COLUMNS = (
     "image", "mask", "finding", *cases.STRUCTURES, *_DETAILS, "sex", "age", "source", "license", "access", "present",
@@ -244,7 +245,7 @@ def from_flat(
         name = (inside.parent / _stem(path)).as_posix()
         end = next((word for word in known if name.endswith(f"_{word}")), None)
         if path.suffix.lower() in dicom.SUFFIXES and not own:
-            keys[path] = _of_segments(path, name, files)
+            keys[path] = picture_of_segments(path, name, files)
         elif _is_mask(path) and labels.of_values and not own:
             keys[path] = name
         elif _is_mask(path) and end and not labels.of_values:
@@ -252,12 +253,18 @@ def from_flat(
         elif _is_mask(path) and (not own or files.has_picture_of_mask(name)):
             unused.add(inside.as_posix())
     shapes, first = list[Annotation](), dict[tuple[str, str], str]()
-    for path, picture in paired(keys, files, masks, absent.unmasked, unused, faults.append):
-        if path in ends:
-            runs = masks_module.to_rle(read_mask(path, files.size(picture)))
-            shapes.append(Annotation(picture, ends[path], runs, str(path)))
-        else:
+    maps = {path: key for path, key in keys.items() if path not in ends}
+    found = paired(maps, files, masks, absent.unmasked, unused, faults.append, whole=True)
+    check_pages([path for path, _ in found])
+    for path, picture in found:
+        try:
             shapes += _of_label_map(path, picture, files, labels)
+        except InputError as error:
+            raise InputError(f"{error} {_MOVED}" if absent.unmasked else str(error)) from None
+    single = {path: keys[path] for path in ends}
+    for path, picture in paired(single, files, masks, absent.unmasked, unused, faults.append):
+        runs = masks_module.to_rle(read_mask(path, files.size(picture)))
+        shapes.append(Annotation(picture, ends[path], runs, str(path)))
     for one in shapes:
         if (other := first.setdefault((one.image, one.label), one.where)) != one.where:
             faults.append(f"{one.where}: {one.image} {_TWICE.format(other)}")
@@ -274,16 +281,6 @@ def from_flat(
     )
     unused.remark(outcome.remarks, "mask", f"not used: its name is not that of {layout}")
     return outcome
-
-
-def _of_segments(path: Path, name: str, files: Pictures) -> str:
-    """Return the name of the picture of a DICOM SEG: the picture that it refers to, or one of the file's own name.
-
-    A DICOM picture of this name whose header has another SOP Instance UID is not its picture.
-    """
-    uid = read_segments(path).picture or ""
-    known = files.by_uid.get(uid) or (uid if files.fitting(uid) else None)
-    return known or ("" if uid and {*files.fitting(name)} & {*files.by_uid.values()} else name)
 
 
 def _of_label_map(path: Path, image: str, files: Pictures, labels: Labels) -> Iterator[Annotation]:

@@ -15,7 +15,7 @@ import numpy as np
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import is_file
 from chexqa.imaging import dicom, masks
-from chexqa.imaging.mask_source import proportional
+from chexqa.imaging.mask_source import proportional, read_segments
 from chexqa.sources.anatomy import bare
 from chexqa.sources.case_records import PICTURES, Tally, composed, size_of
 
@@ -245,34 +245,95 @@ def check_box(box: list[float], where: str) -> None:
         raise InputError(f"{where}: its box {AS_SHARES}")
 
 
+def picture_of_segments(path: Path, name: str, files: Pictures) -> str:
+    """Return the name of the picture of a DICOM SEG: the picture that it refers to, or one of the file's own name.
+
+    A DICOM picture of this name whose header has another SOP Instance UID is not its picture.
+    """
+    uid = read_segments(path).picture or ""
+    known = files.by_uid.get(uid) or (uid if files.fitting(uid) else None)
+    return known or ("" if uid and {*files.fitting(name)} & {*files.by_uid.values()} else name)
+
+
 def paired(
-    keys: dict[Path, str], files: Pictures, masks: Path, unmasked: bool, lost: Tally, fault: Callable[[str], None]
-) -> list[tuple[Path, str]]:
+    keys: dict[Path, str], files: Pictures, masks: Path, unmasked: bool, lost: Tally, fault: Callable[[str], None],
+    whole: bool = False,
+) -> list[tuple[Path, str]]:  # fmt: skip
     """Return each mask with the path of its picture; ``keys`` has the picture's name for each mask, with folders.
 
     As soon as one mask lies in the same folder as its picture, masks in other folders than their pictures are left out.
-    These and the masks without a picture are added to ``lost``. A name that fits several pictures is a fault or, if
-    ``unmasked`` (pictures without masks count as free of findings) is True, an ``InputError``.
+    These and the masks without a picture are added to ``lost``. With ``whole``, each file has all shapes of a picture,
+    so a picture has only one: the file whose name is most like the picture's. A name that fits several pictures, or
+    several such files, is a fault or, if ``unmasked`` (pictures without masks count as free of findings) is True, an
+    ``InputError``.
     """
-    found = []
+    found, fitting = [], _fitting(keys, files)
+
+    def unclear(text: str) -> None:
+        if unmasked:
+            raise InputError(f"{text}.")
+        fault(text)
+
     for path, key in keys.items():
-        fits = files.fitting(key)
+        fits = fitting[key]
         if len(fits) > 1:
-            twice = (
-                f"{path}: {len(fits)} pictures in {files.root} have this name ({fits[0]}, {fits[1]}); put the masks "
-            )
-            twice += "into a folder with the path of their picture"
-            if unmasked:
-                raise InputError(f"{twice}.")
-            fault(twice)
+            apart = len({PurePosixPath(one).parent for one in fits}) == len(fits)
+            way = "put the masks into a folder with the path of their picture"
+            way = way if apart else "rename all but one of the pictures, each with its mask"
+            unclear(f"{path}: {len(fits)} pictures in {files.root} have this name ({fits[0]}, {fits[1]}); {way}")
         elif fits:
             found.append((path, fits[0]))
         else:
             lost.add(path.relative_to(masks).as_posix())
-    if not any(shared_folders(picture, keys[path]) for path, picture in found):
-        return found
-    apart = {path for path, picture in found
-             if "/" in picture and "/" in keys[path] and not shared_folders(picture, keys[path])}  # fmt: skip
-    for path in sorted(apart):
-        lost.add(path.relative_to(masks).as_posix())
-    return [(path, picture) for path, picture in found if path not in apart]
+    if any(shared_folders(picture, keys[path]) for path, picture in found):
+        astray = {path for path, picture in found
+                  if "/" in picture and "/" in keys[path] and not shared_folders(picture, keys[path])}  # fmt: skip
+        for path in sorted(astray):
+            lost.add(path.relative_to(masks).as_posix())
+        found = [(path, picture) for path, picture in found if path not in astray]
+    return _one_file_each(found, keys, unclear, fault) if whole else found
+
+
+def _fitting(keys: dict[Path, str], files: Pictures) -> dict[str, list[str]]:
+    """Return the pictures that fit each name of ``keys``.
+
+    If each name that fits a picture also fits one with nnU-Net's "_0000", the latter is meant. If no other name then
+    fits the first picture, both are returned.
+    """
+    exact = {key: files.fitting(key) for key in keys.values()}
+    channels = {key: files.fitting(key + _CHANNEL) for key, fits in exact.items() if fits}
+    if not all(channels.values()):
+        return exact
+    used = {picture for fits in channels.values() for picture in fits}
+    return exact | {key: list(dict.fromkeys([*(one for one in exact[key] if one not in used), *fits]))
+                    for key, fits in channels.items()}  # fmt: skip
+
+
+def _one_file_each(
+    found: list[tuple[Path, str]], keys: dict[Path, str], unclear: Callable[[str], None], fault: Callable[[str], None]
+) -> list[tuple[Path, str]]:
+    """Return the one file of each picture whose name is most like the picture's; leave out pictures with several."""
+    of_picture: dict[str, list[Path]] = {}
+    for path, picture in found:
+        of_picture.setdefault(picture, []).append(path)
+    kept = []
+    for picture, paths in of_picture.items():
+        likeness = {path: _likeness(keys[path], picture) for path in paths}
+        first, *others = sorted(paths, key=lambda path: likeness[path], reverse=True)
+        if others and likeness[first] == likeness[others[0]]:
+            unclear(
+                f"{first}: {picture} also has the file {others[0]}, and a picture takes all its masks from one file; "
+                "move the wrong one elsewhere"
+            )
+            continue
+        for other in others:
+            fault(f"{other}: {picture} also has the file {first}, whose name fits better; only that one is used")
+        kept.append((first, picture))
+    return kept
+
+
+def _likeness(key: str, picture: str) -> tuple[bool, bool, int]:
+    """Return how like a mask's name ``key`` is to a picture's path: the same path, the same name, the same folders."""
+    names = [composed(one) for one in (picture, bare(picture), bare(picture).removesuffix(_CHANNEL))]
+    ends = [one.rsplit("/", 1)[-1] for one in names]
+    return composed(key) in names, composed(key).rsplit("/", 1)[-1] in ends, shared_folders(picture, key)

@@ -81,18 +81,71 @@ def test_a_mask_beside_the_pictures_is_no_picture(tmp_path: Path, cli: Cli, mask
     assert [*made(tmp_path / "m.jsonl")] == ["a/effusion"]
 
 
-@pytest.mark.parametrize("names", [("maps/a.png", "maps/a_mask.png"), ("maps/1/a.png", "maps/2/a.png")])
-def test_two_masks_of_one_finding_are_not_joined(tmp_path: Path, cli: Cli, names: tuple[str, str]) -> None:
-    images = radiographs(tmp_path / "images", "a.png", "b.png")
-    for name, mask in zip(names, (ONE, TWO), strict=True):
-        png(tmp_path / name, mask)
+def ingested(cli: Cli, root: Path, *more: object) -> tuple[int, str]:
+    """Read the label maps in ``maps`` for the pictures in ``images``; return the exit code and the messages."""
+    command = ("ingest", "masks", "--images", root / "images", "--masks", root / "maps", "--label", "255=effusion")
+    code, _, err = cli(*command, *more, "-o", root / "m.jsonl")
+    return code, " ".join(err.split())
+
+
+def test_the_label_map_whose_name_is_the_picture_s_is_used_alone(tmp_path: Path, cli: Cli) -> None:
+    """The other one has a second structure, which is not added."""
+    radiographs(tmp_path / "images", "a.png", "b.png")
+    png(tmp_path / "maps/a.png", ONE)
+    png(tmp_path / "maps/a_mask.png", np.where(TWO, 7, 0).astype(np.uint8))
     png(tmp_path / "maps/b.png", TWO)
-    command = ("ingest", "masks", "--images", images, "--masks", tmp_path / "maps", "--label", "255=effusion")
-    code, _, err = cli(*command, "-o", tmp_path / "m.jsonl")
-    assert code == 0, err
+    code, err = ingested(cli, tmp_path, "--label", "7=edema")
+    assert (code, "a_mask.png: a.png also has the file" in err) == (0, True), err
     found = made(tmp_path / "m.jsonl")
+    assert [*found] == ["a/effusion", "b/effusion"]
     assert np.array_equal(found["a/effusion"], ONE)
-    assert "only that one is used" in " ".join(err.split())
+
+
+@pytest.mark.parametrize("names", [("1/a.png", "2/a.png"), ("a.tif", "a.tiff")])
+def test_two_label_maps_that_fit_a_picture_alike_leave_it_out(tmp_path: Path, cli: Cli, names: tuple[str, str]) -> None:
+    radiographs(tmp_path / "images", "a.png", "b.png")
+    for name, mask in zip(names, (ONE, TWO), strict=True):
+        png(tmp_path / "maps" / name, mask)
+    png(tmp_path / "maps/b.png", TWO)
+    for more, expected in ((["--absent-unmasked"], 2), ([], 0)):
+        code, err = ingested(cli, tmp_path, *more)
+        assert (code, all(name in err for name in names)) == (expected, True), err
+    assert [*made(tmp_path / "m.jsonl")] == ["b/effusion"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (("q", "q_0000"), {"q_0000": "q", "q_0000_0000": "q_0000"}),
+        (("q_0000", "q_0000_0000"), {"q_0000": "q_0000", "q_0000_0000": "q_0000_0000"}),
+        (("p", "q_0000"), {"p_0000": "p"}),
+    ],
+)
+def test_a_picture_of_nnunet_may_have_the_name_of_another_one_s_label_map(
+    tmp_path: Path, cli: Cli, labels: tuple[str, str], expected: dict[str, str]
+) -> None:
+    """In the last case ``q_0000`` can be the label map of either picture."""
+    radiographs(tmp_path / "images", "q_0000.png", "q_0000_0000.png", "p_0000.png")
+    of_label = dict(zip(labels, (ONE, TWO), strict=True))
+    for label, mask in of_label.items():
+        png(tmp_path / f"maps/{label}.png", mask)
+    code, err = ingested(cli, tmp_path)
+    found = made(tmp_path / "m.jsonl")
+    assert (code, {*found}) == (0, {f"{picture}/effusion" for picture in expected}), err
+    assert all(np.array_equal(found[f"{picture}/effusion"], of_label[label]) for picture, label in expected.items())
+    assert ("q_0000.png: 2 pictures" in err) == ("p" in labels)
+
+
+def test_a_mask_without_a_picture_or_smoothed_is_moved_with_its_picture(tmp_path: Path, cli: Cli) -> None:
+    radiographs(tmp_path / "images", "a.png", "b.png")
+    png(tmp_path / "maps/a.png", ONE)
+    png(tmp_path / "maps/c.png", TWO)
+    code, err = ingested(cli, tmp_path, "--absent-unmasked")
+    assert (code, "or move the mask and its picture out of" in err) == (2, True), err
+    (tmp_path / "maps/c.png").unlink()
+    png(tmp_path / "maps/b.png", np.random.default_rng(0).integers(0, 256, (TALL, WIDE, 3)).astype(np.uint8))
+    code, err = ingested(cli, tmp_path, "--absent-unmasked")
+    assert (code, "edges are smoothed" in err, "move its picture, too" in err) == (2, True, True), err
 
 
 @pytest.mark.parametrize(
@@ -182,6 +235,17 @@ def test_pages_that_are_not_masks_of_one_picture_are_refused(tmp_path: Path, cli
     values[0].save(tmp_path / "maps/a.tif", save_all=True, append_images=values[1:])
     code, _, err = cli(*command, "-o", tmp_path / "n.jsonl")
     assert (code, "page 1 has 2 values (1, 2)" in " ".join(err.split())) == (2, True), err
+
+
+def test_all_tiffs_have_the_same_number_of_pages(tmp_path: Path, cli: Cli) -> None:
+    """Pages without a structure were left out of ``b``, so that its effusion would be read as page 1."""
+    radiographs(tmp_path / "images", "a.png", "b.png", "c.png")
+    (tmp_path / "maps").mkdir()
+    pages = [Image.fromarray(mask.astype(np.uint8) * 255) for mask in (ONE, TWO, ONE)]
+    for name, first in (("a", 0), ("b", 1), ("c", 0)):
+        pages[first].save(tmp_path / f"maps/{name}.tif", save_all=True, append_images=pages[first + 1 :])
+    code, err = ingested(cli, tmp_path, "--label", "1=edema")
+    assert (code, "b.tif: has 2 pages, but" in err, "a.tif has 3 (1 file of 3 differ" in err) == (2, True, True), err
 
 
 @pytest.mark.parametrize("mode", ["I;16", "I;16B", "I", "F", "1"])
