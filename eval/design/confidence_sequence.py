@@ -73,9 +73,10 @@ def interval(values: Floats, bound: float, alpha: float, population: int | None 
         return (float(values.mean()),) * 2
     seen, rest = (float(values.sum()), population - len(values)) if population is not None else (0.0, 1)
     whole = population or 1
-    inside = _least(values, bound, population, (seen - rest * bound) / whole, (seen + rest * bound) / whole)
+    low, high = (seen - rest * bound) / whole, (seen + rest * bound) / whole
+    inside = _least(values, bound, population, low, high)
     ends = []
-    for outer in ((seen - rest * bound) / whole, (seen + rest * bound) / whole):
+    for outer in (low, high):
         kept, refuted = inside, outer
         for _ in range(_STEPS):
             middle = (kept + refuted) / 2

@@ -31,7 +31,7 @@ def tokens(turn: Turn) -> int | None:
     Return None if the server did not report the tokens of the reply.
     """
     failed = turn.failed_usage["input_tokens"] + turn.failed_usage["output_tokens"] if turn.failed_usage else 0
-    if _without_reply(turn):
+    if has_no_reply(turn):
         return failed
     if turn.usage is None or turn.usage["input_tokens"] is None or turn.usage["output_tokens"] is None:
         return None
@@ -40,7 +40,7 @@ def tokens(turn: Turn) -> int | None:
 
 def cost(turn: Turn) -> float | None:
     """Return the cost of a turn in dollars; return None if the cost is unknown."""
-    return 0.0 if turn.cost_usd is None and _without_reply(turn) and not tokens(turn) else turn.cost_usd
+    return 0.0 if turn.cost_usd is None and has_no_reply(turn) and not tokens(turn) else turn.cost_usd
 
 
 def uncounted(turn: Turn) -> int:
@@ -58,8 +58,8 @@ def remark(attempts: int) -> str | None:
     )
 
 
-def _without_reply(turn: Turn) -> bool:
-    """Return True if a turn has no reply; turns of batches, and imported ones, have a reply although no latency."""
+def has_no_reply(turn: Turn) -> bool:
+    """Return True if a turn has no reply; a turn of a batch, or an imported one, can have a reply without a latency."""
     return turn.state in UNANSWERED and (turn.latency_s, turn.raw, turn.usage) == (None, None, None)
 
 

@@ -164,7 +164,7 @@ def _of_model(name: str, turns: Sequence[Turn], total: int | None, now: datetime
 
 def _failed(turn: Turn) -> bool:
     """Return True if a turn has an error in place of a reply; an empty reply has an error that says what it lacks."""
-    return turn.state == ERROR or (turn.error is not None and turn.latency_s is None)
+    return turn.state == ERROR or (turn.error is not None and budget.has_no_reply(turn))
 
 
 def _end(turn: Turn) -> datetime:

@@ -177,6 +177,11 @@ def test_errors_are_no_replies_and_a_dead_endpoint_has_no_time_left(run: Path, c
     out = cli("run", "status", run)[1]
     assert "baseline/first: its last turn failed: HTTP 500: boom" in out
     assert "ago" in out
+    # A reply in the results of a batch has no latency; if it is empty, it has an error that says what it lacks.
+    empty = replace(answered[-1], started=NOW.isoformat(), latency_s=None, state="empty", parsed=None, raw="",
+                    error="the reply has no text")  # fmt: skip
+    write(run, [*answered[:-1], empty])
+    assert only(run).last_error is None
 
 
 def test_errors_alone_have_no_rate(run: Path) -> None:
