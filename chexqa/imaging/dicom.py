@@ -1,8 +1,8 @@
 """Reader of DICOM radiographs: the pixels as a viewer shows them.
 
-Only the header elements that the pixels need are parsed. Elements that identify a patient are never parsed, and they
-appear in no message and no file. Windowing follows DICOM PS3.3, C.11.2. The package's extra ``dicom`` (pydicom) must be
-installed.
+Only the header elements that are needed are parsed. Of the elements that identify a patient, only Patient ID is
+parsed, to find radiographs of one patient; it appears in no message and no file. Windowing follows DICOM PS3.3,
+C.11.2. The package's extra ``dicom`` (pydicom) must be installed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _HEADER = (
     "WindowCenter", "WindowWidth", "VOILUTFunction", "VOILUTSequence",
 )  # fmt: skip
 _SPACING = ("PixelSpacing", "ImagerPixelSpacing")
-_ABOUT = ("SOPInstanceUID", "Rows", "Columns", *_SPACING, "ViewPosition", "PatientOrientation")
+_ABOUT = ("SOPInstanceUID", "Rows", "Columns", *_SPACING, "ViewPosition", "PatientOrientation", "PatientID")
 MAX_SPACING_MM = 100
 _GRAYS, _COLOURS = ("MONOCHROME1", "MONOCHROME2"), ("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_ICT", "YBR_RCT")
 _DEFLATED, _SYNTAX, _MOST_BITS = "1.2.840.10008.1.2.1.99", 0x00020010, 16
@@ -149,7 +149,7 @@ class About(NamedTuple):
       calibrated), otherwise Imager Pixel Spacing (at the detector).
     - ``view``: View Position, such as PA or LL.
     - ``mirrored``: by Patient Orientation, the patient's left is on the left of the picture.
-    - ``uid``: the SOP Instance UID.
+    - ``uid``, ``patient``: the SOP Instance UID and Patient ID. A patient must appear in no message and no file.
     """
 
     size: tuple[int, int] | None = None
@@ -157,6 +157,7 @@ class About(NamedTuple):
     view: str | None = None
     mirrored: bool = False
     uid: str | None = None
+    patient: str | None = None
 
 
 def about(path: Path) -> About:
@@ -165,8 +166,9 @@ def about(path: Path) -> About:
         with parsed(path) as elements:
             told = elements(_ABOUT)
             view, across = told.get("ViewPosition"), "".join(told.get("PatientOrientation") or "")
+            patient = str(told.get("PatientID") or "").strip() or None
             return About((int(told.Rows), int(told.Columns)), _spacing(told), str(view)[:16] if view else None,
-                         across.startswith("R"), told.get("SOPInstanceUID"))  # fmt: skip
+                         across.startswith("R"), told.get("SOPInstanceUID"), patient)  # fmt: skip
     except InputError:
         return About()
 
@@ -386,11 +388,9 @@ def _levels(values: Values, center: float, width: float, function: str) -> Value
 def _unwindowed(dataset: Dataset, stored: Values, counted: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
     if stored.dtype == np.uint8 and dataset.BitsStored == 8:
         return stored.copy()
-    slope = _first(dataset.get("RescaleSlope"))
+    falling = (_first(dataset.get("RescaleSlope")) or 0) < 0
     # A linear rescale keeps the order of values or reverses it, so percentiles of the stored values are enough.
-    return percentile_window.by_percentiles(
-        -stored.astype(np.int32) if slope is not None and slope < 0 else stored, counted
-    )
+    return percentile_window.by_percentiles(-stored.astype(np.int32) if falling else stored, counted)
 
 
 def _first(value: Any) -> float | None:

@@ -239,11 +239,11 @@ def _records(
         own_anatomy = {name: sources[name] for name in cases.STRUCTURES if name in sources}
         patient = next((one.patient_id for own in by_name.values() for one in own if one.patient_id), None)
         placed = places.relative(files.root, path)
+        own = [*(name for name in sources if name in FINDINGS), *without.get(image, ())]
         details = {
             "anatomy": anatomy.of(*dict.fromkeys([*tails(image), *tails(path)])) or own_anatomy,
-            "patient_id": patient, **of_header(files.root / path, outcome),
+            "patient_id": patient, **(of_header(files.root / path, outcome) if own else {}),
         }  # fmt: skip
-        own = [*(name for name in sources if name in FINDINGS), *without.get(image, ())]
         if not own:
             unmarked.add(image)
         for finding in own:

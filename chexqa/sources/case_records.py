@@ -36,6 +36,10 @@ _MIRRORED = (
     "mirrored by the header (Patient Orientation begins with R): flip the picture and its masks, because the picture's "
     "left is taken for the patient's right"
 )
+_OF_ONE_PATIENT = (
+    "with the Patient ID of an earlier one: fill in patient_id (in the manifest or as a column of --table), or else "
+    "intervals count each radiograph as a patient of its own"
+)
 SEXES = {"f": "F", "female": "F", "m": "M", "male": "M"}
 _QUARTER_TURNS = (5, 6, 7, 8)  # values of EXIF's Orientation
 
@@ -97,6 +101,7 @@ class Outcome:
     - ``faults``: the first faults, each the reason why an entry was left out.
     - ``more_faults``: the number of faults that are not in ``faults``.
     - ``mirrored``: the radiographs that are mirrored according to their headers.
+    - ``patients``: the Patient IDs in headers, never shown or written; ``again``: radiographs with an earlier one's.
     - ``headers``: the fields of each DICOM header that was read (:func:`of_header`).
     """
 
@@ -109,9 +114,12 @@ class Outcome:
     faults: list[str] = field(default_factory=list)
     more_faults: int = 0
     mirrored: Tally = field(default_factory=Tally)
+    patients: set[str | None] = field(default_factory=set, repr=False)
+    again: Tally = field(default_factory=Tally)
     headers: dict[Path, Record] = field(default_factory=dict)
     _ids: set[str] = field(default_factory=set)
     _began: bool = False
+    _some_unknown: bool = False  # a case without a patient
 
     def fault(self, error: InputError | str) -> None:
         """Record the reason why one entry is left out, so that the ingest can continue."""
@@ -135,6 +143,8 @@ class Outcome:
         try:
             cases.write_manifest(manifest, self._counted(records))
             self.mirrored.remark(self.remarks, "radiograph", _MIRRORED)
+            if self._some_unknown:
+                self.again.remark(self.remarks, "radiograph", _OF_ONE_PATIENT)
         except InputError as error:
             why = f"the first fault: {self.faults[0]}" if self.faults else "; ".join(self.remarks[:_MOST_REASONS])
             layout = f"chexqa looks for masks named {self.layout}" if self.layout else ""
@@ -147,6 +157,7 @@ class Outcome:
         for record in records:
             self.cases += 1
             self.present += record["present"]
+            self._some_unknown |= record["patient_id"] is None
             self.images.add(record["image"])
             yield record
 
@@ -247,7 +258,7 @@ def record(
 def of_header(picture: Path, outcome: Outcome) -> Record:
     """Return the fields ``pixel_spacing_mm`` and ``view`` that a DICOM picture's header states; ``{}`` for others.
 
-    A mirrored picture is counted in the outcome.
+    Mirrored pictures and those of one patient are counted in the outcome.
     """
     if picture.suffix.lower() not in dicom.SUFFIXES:
         return {}
@@ -255,6 +266,9 @@ def of_header(picture: Path, outcome: Outcome) -> Record:
         found = dicom.about(picture)
         if found.mirrored:
             outcome.mirrored.add(picture.name)
+        if found.patient in outcome.patients:
+            outcome.again.add(picture.name)
+        outcome.patients |= {found.patient} - {None}
         fields = {"pixel_spacing_mm": found.spacing and list(found.spacing), "view": found.view}
         outcome.headers[picture] = {name: value for name, value in fields.items() if value is not None}
     return outcome.headers[picture]

@@ -188,6 +188,17 @@ def test_what_two_reviewers_wrote_is_in_the_store_and_twice_is_once(dealt: Dealt
             assert (verdict.reason or "") == row[layout.REASON]
 
 
+def test_the_folder_of_the_store_is_made_if_verdicts_are_imported(dealt: Dealt, rows: Rows, tmp_path: Path) -> None:
+    store = tmp_path / "new/deep/verdicts.jsonl"
+    rows[0]["verdict"] = "perhaps"
+    back = as_csv(rows, tmp_path / "back.csv")
+    assert (dealt.take(back, store=store).written, (tmp_path / "new").exists()) == (False, False)
+    rows[0]["verdict"] = "accept"
+    done = dealt.take(as_csv(rows, back), store=store)
+    assert done.problems == []
+    assert len(read_store(store)) == done.new > 0
+
+
 def test_what_people_type_is_read(dealt: Dealt, rows: Rows, tmp_path: Path) -> None:
     """Letters, numbers, ticks and cells as they are typed; a locked column that is gone or empty is not compared."""
     typed = {

@@ -237,6 +237,42 @@ def test_pages_that_are_not_masks_of_one_picture_are_refused(tmp_path: Path, cli
     assert (code, "page 1 has 2 values (1, 2)" in " ".join(err.split())) == (2, True), err
 
 
+def test_pictures_of_one_name_in_one_folder_are_to_be_renamed(tmp_path: Path, cli: Cli) -> None:
+    radiographs(tmp_path / "images", "a.png", "a.jpg", "b.png")
+    for name in ("a", "b"):
+        png(tmp_path / f"maps/{name}.png", ONE)
+    code, err = ingested(cli, tmp_path)
+    assert (code, "(a.jpg, a.png); rename all but one of the pictures" in err) == (0, True), err
+    assert [*made(tmp_path / "m.jsonl")] == ["b/effusion"]
+
+
+def test_radiographs_with_one_patient_id_are_counted_and_the_id_is_kept_nowhere(tmp_path: Path, cli: Cli) -> None:
+    from pydicom.dataset import FileDataset, FileMetaDataset
+    from pydicom.uid import ExplicitVRLittleEndian
+
+    (tmp_path / "images").mkdir()
+    lines = ["image,mask,finding,patient_id"]
+    for name, patient in (("a", "Smith-77"), ("b", "Smith-77"), ("c", "Jones-78"), ("d", "")):
+        meta = FileMetaDataset()
+        meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID = "1.2.840.10008.5.1.4.1.1.1.1", "1.2.3"
+        meta.TransferSyntaxUID = ExplicitVRLittleEndian
+        path = tmp_path / f"images/{name}.dcm"
+        data = FileDataset(str(path), {}, file_meta=meta, preamble=bytes(128))
+        data.PatientID, data.Rows, data.Columns, data.SamplesPerPixel = patient, TALL, WIDE, 1
+        data.BitsAllocated, data.BitsStored, data.HighBit, data.PixelRepresentation = 8, 8, 7, 0
+        data.PhotometricInterpretation = "MONOCHROME2"
+        data.PixelData = np.add.outer(np.arange(TALL), np.arange(WIDE)).astype(np.uint8).tobytes()
+        data.save_as(path, enforce_file_format=True)
+        png(tmp_path / f"maps/{name}.png", ONE)
+        lines.append(f"images/{name}.dcm,maps/{name}.png,effusion,p{name}")
+    code, err = ingested(cli, tmp_path)
+    assert (code, "1 radiograph with the Patient ID of an earlier one" in err) == (0, True), err
+    assert "Smith" not in err + (tmp_path / "m.jsonl").read_text()
+    (tmp_path / "cases.csv").write_text("\n".join(lines))
+    code, _, err = cli("ingest", "masks", "--table", tmp_path / "cases.csv", "-o", tmp_path / "t.jsonl")
+    assert (code, "Patient ID" in err) == (0, False), "each case of the table has its patient"
+
+
 def test_all_tiffs_have_the_same_number_of_pages(tmp_path: Path, cli: Cli) -> None:
     """Pages without a structure were left out of ``b``, so that its effusion would be read as page 1."""
     radiographs(tmp_path / "images", "a.png", "b.png", "c.png")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from chexqa.contract.benchmark import Benchmark
+from chexqa.files.atomic import made_folder
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record
 from chexqa.review import columns
@@ -130,11 +131,12 @@ def import_sheets(order: ImportOptions) -> Imported:
     drawn = read_contours(batch, returned.pages, imported, drawing, problems)
     # A verdict with a faulty outline does not go into the store.
     written = not (problems and order.all_or_none) and len(problems) == of_rows
-    if written and (new or overruled or not store.exists()):
-        write_store(store, after.values())
     if written:
-        keep_history(store, history, returned.pages)
-        keep_contours(store.parent, known, drawn, returned.pages)
+        with made_folder(store.parent):
+            if new or overruled or not store.exists():
+                write_store(store, after.values())
+            keep_history(store, history, returned.pages)
+            keep_contours(store.parent, known, drawn, returned.pages)
     shown = after if written else before
     counts = len(verdicts), new, overruled
     return Imported(
