@@ -171,7 +171,7 @@ class Client:
             # The pool of a Python object measures the time: the wait for a call does not count.
             timeout_s = None if model.python else self._policy.timeout_s
             try:
-                async with limiter.acquire():
+                async with limiter.acquire(first=number == 1):
                     call = self._call(model, messages, limiter.most)
                     return await _attempt(model, paid, call, timeout_s, number, hide, lost)
             except TransientError as error:

@@ -2,7 +2,8 @@
 
 - HTTP status 429: the number of simultaneous attempts is halved; it grows again with each answer.
 - Retry-After header: no attempt begins before the given time, up to a bound.
-- Several failures in a row: one attempt follows each pause. If the endpoint stays down, no more questions are asked.
+- Several failures in a row: one attempt follows each pause, if possible at a question that has not been asked yet. If
+  the endpoint stays down, no more questions are asked.
 """
 
 from __future__ import annotations
@@ -97,6 +98,7 @@ class RateLimiter:
     - ``failures``: the number of failures by kind.
     - ``closed``: the reason why no more attempts begin, or None.
     - ``given_up``: True if the endpoint stayed down.
+    - ``on_pause``: called at the beginning of each pause of an endpoint that seems down.
     """
 
     def __init__(
@@ -108,6 +110,7 @@ class RateLimiter:
         self.failures: Counter[str] = Counter()
         self.closed: str | None = None
         self.given_up = False
+        self.on_pause: Callable[[], object] = lambda: None
         self._patience = patience or OutagePolicy()
         self._known = known
         self._retry_after_limit_s = retry_after_limit_s
@@ -132,13 +135,16 @@ class RateLimiter:
         return Pause(seconds, self._why) if seconds > 0 and not self.closed else None
 
     @asynccontextmanager
-    async def acquire(self) -> AsyncIterator[None]:
-        """Wait for a free slot and keep it during an attempt; raise ``ClosedError`` if the limiter is closed first."""
+    async def acquire(self, first: bool = False) -> AsyncIterator[None]:
+        """Wait for a free slot and keep it during an attempt; raise ``ClosedError`` if the limiter is closed first.
+
+        ``first`` is True for the first attempt at a question. While the endpoint seems down, it goes before the others.
+        """
         # Attempts begin one at a time, so each request is sent before the next one is prepared. Requests prepared in
         # one round of the event loop would all be sent only after the last of them is ready.
         async with self._door:
             await asyncio.sleep(0)
-        await self._enter()
+        await self._enter(first)
         began = time.monotonic()
         try:
             yield
@@ -168,11 +174,14 @@ class RateLimiter:
         if self.closed:
             raise ClosedError(self.closed)
 
-    async def _enter(self) -> None:
+    async def _enter(self, first: bool) -> None:
         self._check_open()
         while not self._free():
             turn = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
+            if first and self._down_since is not None:
+                self._waiting.appendleft(turn)
+            else:
+                self._waiting.append(turn)
             try:
                 await turn
             except asyncio.CancelledError:
@@ -233,6 +242,7 @@ class RateLimiter:
         self._pauses += 1
         self._paused_at = now
         self._shut(now, seconds, "endpoint down")
+        self.on_pause()
 
     def _shut(self, now: float, seconds: float, why: str) -> None:
         if now + seconds <= self._opens_at:

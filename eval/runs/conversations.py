@@ -140,13 +140,24 @@ class ConversationWorker:
     async def work(self) -> None:
         """Take open conversations one after another and ask their questions until all are done."""
         while await self._may_begin():
-            self._held_now += 1
-            try:
-                await self._converse(self.open.popleft())
-            finally:
-                self._held_now -= 1
-                if self.until:
-                    self.until.move()
+            await self._next()
+
+    async def probe(self) -> None:
+        """Take one more open conversation, if one may begin now, and ask its questions.
+
+        The conversations of all workers may be at questions that always fail, although the endpoint answers others.
+        """
+        if self.open and (self.until is None or self.until.admits(self.open[0])):
+            await self._next()
+
+    async def _next(self) -> None:
+        self._held_now += 1
+        try:
+            await self._converse(self.open.popleft())
+        finally:
+            self._held_now -= 1
+            if self.until:
+                self.until.move()
 
     async def _may_begin(self) -> bool:
         """Wait until the next conversation may begin; return False if there is none."""

@@ -237,6 +237,9 @@ async def _ask(jobs: list[ConversationWorker], order: RunConfig) -> None:
         job.watch(job.progress)
     workers = [asyncio.create_task(job.work()) for job in jobs for _ in range(min(order.concurrency, len(job.open)))]
     loop = asyncio.get_running_loop()
+    for job in jobs:
+        # While the endpoint seems down, each pause ends with an attempt at another question.
+        job.limiter.on_pause = lambda job=job: workers.append(loop.create_task(job.probe()))  # type: ignore[misc]
 
     def stop(why: str) -> None:
         for job in jobs:
@@ -267,9 +270,13 @@ async def _ask(jobs: list[ConversationWorker], order: RunConfig) -> None:
         why = f"the time limit of --max-minutes {order.budget.minutes:g} is reached"
         loop.call_later(60 * order.budget.minutes, stop, why)
     try:
-        for worker in asyncio.as_completed(workers):
-            with suppress(asyncio.CancelledError):
-                await worker
+        ended: set[asyncio.Task[None]] = set()
+        while running := [worker for worker in workers if worker not in ended]:
+            done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            ended |= done
+            for worker in done:
+                with suppress(asyncio.CancelledError):
+                    await worker
         for job in jobs:
             await job.settle()
     finally:

@@ -367,8 +367,30 @@ def test_a_server_that_never_answered_is_given_up_soon_and_the_other_models_go_o
     assert down.stopped is not None
     assert down.stopped.startswith("the model was given up because its endpoint failed for ")
     assert down.unfinished == len(bench.items)
-    assert down.limiter.failures["connection"] > 3
+    # Three failures while up to eight are in flight, then one attempt after each pause of 0.02, 0.04, 0.08 and 0.06 s.
+    assert 3 < down.limiter.failures["connection"] <= 2 + 8 + 4
     assert turns(tmp_path / "run").keys() == {item.item_id for item in bench.items}
+
+
+def test_questions_that_always_fail_do_not_keep_the_others_from_being_asked(
+    bench: Benchmark, serve: Serve, tmp_path: Path
+) -> None:
+    bad = {item.item_id for item in bench.items[:6]}
+    server = serve(
+        lambda request: Reply(status=500, body=b"") if request.item.item_id in bad else Reply("Answer: 1"),
+        "independent",
+    )
+    order = RunConfig(
+        bench, (model(server),), protocols.named("independent"), tmp_path / "run", concurrency=4,
+        policy=replace(QUICK, attempts=6), patience=OutagePolicy(pause_s=0.05),
+    )  # fmt: skip
+    progress = runner.run(order)[0]
+    assert (progress.counts["error"], progress.counts["not_asked"]) == (len(bad), 0)
+    asked = [request.item.item_id for request in server.requests]
+    assert Counter(asked) == {item.item_id: 6 if item.item_id in bad else 1 for item in bench.items}
+    first_good = next(number for number, item_id in enumerate(asked) if item_id not in bad)
+    # Five failures while four are in flight make the endpoint seem down; then two pauses end with the other two.
+    assert first_good <= 4 + 4 + 2
 
 
 def test_an_endpoint_that_comes_back_is_asked_again_and_no_item_suffers(
