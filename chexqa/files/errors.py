@@ -93,15 +93,18 @@ class WrongParts:
         if self.count <= MOST_PARTS:
             self._first.append(str(error))
 
-    def conclude(self) -> None:
-        """Raise one ``InputError`` that lists the first :data:`MOST_PARTS` collected errors, if there are any."""
+    def conclude(self, hint: str = "") -> None:
+        """Raise one ``InputError`` that lists the first :data:`MOST_PARTS` collected errors, if there are any.
+
+        ``hint`` is a further sentence, which ends the message.
+        """
         if self.count == 1:
-            raise InputError(self._first[0])
+            raise InputError(f"{self._first[0]} {hint}".rstrip())
         if self.count:
             more = [f"{self.count - MOST_PARTS:,} more"] if self.count > MOST_PARTS else []
             listed = [one.removeprefix(self._start) for one in self._first] + [f"and {one}" for one in more]
-            lines = "".join(f"\n  {one}" for one in listed)
-            error = InputError(f"{self._place}{self.count:,} {self._name} are wrong; correct them:{lines}")
+            lines = "\n".join(["correct them:", *(f"  {one}" for one in listed), *([hint] if hint else [])])
+            error = InputError(f"{self._place}{self.count:,} {self._name} are wrong; {lines}")
             error.parts = (*self._first, *(f"{self._place}{one} {self._name} are wrong." for one in more))
             raise error
 

@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 
 from chexqa.contract import cases, findings
-from chexqa.files.errors import InputError, suggest
+from chexqa.files.errors import InputError, WrongParts, suggest
 from chexqa.files.jsonio import Record, check, is_file
 from chexqa.files.say import argument
 from chexqa.imaging import dicom
@@ -231,7 +231,7 @@ def from_flat(
 
     The masks of a picture ``a.png`` can be in these files (masks and label maps are PNG, TIFF or NIfTI files):
 
-    - a DICOM SEG that refers to the picture or has the picture's name;
+    - DICOM SEGs that refer to the picture, or one that has the picture's name;
     - if ``labels`` says what the values of label maps mean: one label map ``a.png``;
     - if ``labels`` does not: one file for each finding or structure, such as ``a_effusion.png`` and ``a_heart.png``.
 
@@ -239,32 +239,34 @@ def from_flat(
     """
     files = Pictures(images, masks_folder=None if (own := images.samefile(masks)) else masks)
     known = sorted((*findings.FINDINGS, *cases.STRUCTURES), key=len, reverse=True)
-    keys, ends, unused, faults = dict[Path, str](), dict[Path, str](), Tally(), list[str]()
+    maps, single, ends, unused, faults = dict[Path, str](), dict[Path, str](), dict[Path, str](), Tally(), list[str]()
+    found, shapes, first = list[tuple[Path, str]](), list[Annotation](), dict[tuple[str, str], str]()
+    wrong = WrongParts(None, "files")
     for inside in files_below(masks, images):
         path = masks / inside
         name = (inside.parent / _stem(path)).as_posix()
         end = next((word for word in known if name.endswith(f"_{word}")), None)
         if path.suffix.lower() in dicom.SUFFIXES and not own:
-            keys[path] = picture_of_segments(path, name, files)
+            with wrong.collected():
+                picture, refers = picture_of_segments(path, name, files)
+                found += [(path, picture)] if refers else []
+                maps |= {} if refers else {path: picture}
         elif _is_mask(path) and labels.of_values and not own:
-            keys[path] = name
+            maps[path] = name
         elif _is_mask(path) and end and not labels.of_values:
-            keys[path], ends[path] = name.removesuffix(f"_{end}"), end
+            single[path], ends[path] = name.removesuffix(f"_{end}"), end
         elif _is_mask(path) and (not own or files.has_picture_of_mask(name)):
             unused.add(inside.as_posix())
-    shapes, first = list[Annotation](), dict[tuple[str, str], str]()
-    maps = {path: key for path, key in keys.items() if path not in ends}
-    found = paired(maps, files, masks, absent.unmasked, unused, faults.append, whole=True)
+    found += paired(maps, files, masks, absent.unmasked, unused, faults.append, whole=True)
     check_pages([path for path, _ in found])
     for path, picture in found:
-        try:
+        with wrong.collected():
             shapes += _of_label_map(path, picture, files, labels)
-        except InputError as error:
-            raise InputError(f"{error} {_MOVED}" if absent.unmasked else str(error)) from None
-    single = {path: keys[path] for path in ends}
     for path, picture in paired(single, files, masks, absent.unmasked, unused, faults.append):
-        runs = masks_module.to_rle(read_mask(path, files.size(picture)))
-        shapes.append(Annotation(picture, ends[path], runs, str(path)))
+        with wrong.collected():
+            runs = masks_module.to_rle(read_mask(path, files.size(picture)))
+            shapes.append(Annotation(picture, ends[path], runs, str(path)))
+    wrong.conclude(_MOVED if absent.unmasked else "")
     for one in shapes:
         if (other := first.setdefault((one.image, one.label), one.where)) != one.where:
             faults.append(f"{one.where}: {one.image} {_TWICE.format(other)}")
@@ -274,7 +276,7 @@ def from_flat(
     layout = _MAPS if labels.of_values else _FLAT
     if not shapes and absent.table is None:
         unused.refuse("mask", f"not used, and no other: its name is not that of {layout}")
-    drawn = {path.relative_to(masks).as_posix() for path in keys} if own else set[str]()
+    drawn = {path.relative_to(masks).as_posix() for path in single} if own else set[str]()
     pictures = [name for name in files.paths if name not in drawn]
     outcome = from_annotations(
         shapes, pictures, files, manifest, terms, anatomy, labels, absent, layout, masks, dict.fromkeys(faults)

@@ -245,14 +245,16 @@ def check_box(box: list[float], where: str) -> None:
         raise InputError(f"{where}: its box {AS_SHARES}")
 
 
-def picture_of_segments(path: Path, name: str, files: Pictures) -> str:
-    """Return the name of the picture of a DICOM SEG: the picture that it refers to, or one of the file's own name.
+def picture_of_segments(path: Path, name: str, files: Pictures) -> tuple[str, bool]:
+    """Return the picture that a DICOM SEG refers to and True, or the name by which to find its picture and False.
 
-    A DICOM picture of this name whose header has another SOP Instance UID is not its picture.
+    A DICOM picture of the file's own ``name`` whose header has another SOP Instance UID is not its picture.
     """
     uid = read_segments(path).picture or ""
-    known = files.by_uid.get(uid) or (uid if files.fitting(uid) else None)
-    return known or ("" if uid and {*files.fitting(name)} & {*files.by_uid.values()} else name)
+    fits = [files.by_uid[uid]] if uid in files.by_uid else files.fitting(uid)
+    if fits:
+        return (fits[0], True) if len(fits) == 1 else (uid, False)
+    return "" if uid and {*files.fitting(name)} & {*files.by_uid.values()} else name, False
 
 
 def paired(

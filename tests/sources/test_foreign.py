@@ -526,8 +526,11 @@ def test_masks_and_stacks_of_masks_in_tiff_are_read(images: Path, tmp_path: Path
     assert (code, "effusion.tif: has 3 pages, but a mask has one" in " ".join(err.split())) == (2, True)
 
 
-def dicom_seg(path: Path, picture: str, kind: str) -> None:
-    """Write a DICOM SEG with both lungs and the effusion, as highdicom writes the elements that are read."""
+def dicom_seg(path: Path, picture: str, kind: str, shown: tuple[bool, bool, bool] = (True, True, True)) -> None:
+    """Write a DICOM SEG with both lungs and the effusion, as highdicom writes the elements that are read.
+
+    Segments that are not ``shown`` are empty.
+    """
     from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
     from pydicom.uid import ExplicitVRLittleEndian
 
@@ -535,7 +538,7 @@ def dicom_seg(path: Path, picture: str, kind: str) -> None:
     meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID = "1.2.840.10008.5.1.4.1.1.66.4", "1.2.3"
     meta.TransferSyntaxUID = ExplicitVRLittleEndian
     data = FileDataset(str(path), {}, file_meta=meta, preamble=bytes(128))
-    masks_of = np.stack([RIGHT, LEFT, FLUID])
+    masks_of = np.stack([RIGHT, LEFT, FLUID]) & np.array(shown)[:, None, None]
     masks_of = np.concatenate([masks_of, np.zeros((1, TALL, WIDE), bool)])
     data.Rows, data.Columns, data.NumberOfFrames, data.SegmentationType = TALL, WIDE, 4, kind
     data.SegmentSequence, data.PerFrameFunctionalGroupsSequence = [], []
@@ -606,6 +609,13 @@ def test_a_dicom_seg_belongs_to_the_picture_that_it_refers_to(images: Path, tmp_
     dicom_seg(tmp_path / "segs/series-9/1-1.dcm", "1.2.8", "BINARY")
     check_all(cli, tmp_path / "m.jsonl", *command)
     assert cases.read_manifest(tmp_path / "m.jsonl")[0].case_id == "series-8/1-1/effusion"
+    dicom_seg(tmp_path / "segs/lungs.dcm", "1.2.8", "BINARY", (True, True, False))
+    dicom_seg(tmp_path / "segs/series-9/1-1.dcm", "1.2.8", "BINARY", (False, False, True))
+    assert "also has" not in check_all(cli, tmp_path / "two.jsonl", *command), "each has other structures"
+    dicom_seg(tmp_path / "segs/series-9/2.dcm", "1.2.8", "BINARY", (False, True, False))
+    assert "2.dcm: series-8/1-1.dcm also has the mask" in check_all(cli, tmp_path / "three.jsonl", *command)
+    for name in ("lungs.dcm", "series-9/2.dcm"):
+        (tmp_path / "segs" / name).unlink()
     (tmp_path / "segs/series-7").mkdir(parents=True)
     (tmp_path / "segs/series-9/1-1.dcm").unlink()
     dicom_seg(tmp_path / "segs/series-7/1-1.dcm", "1.2.6", "BINARY")

@@ -143,9 +143,11 @@ def test_a_mask_without_a_picture_or_smoothed_is_moved_with_its_picture(tmp_path
     code, err = ingested(cli, tmp_path, "--absent-unmasked")
     assert (code, "or move the mask and its picture out of" in err) == (2, True), err
     (tmp_path / "maps/c.png").unlink()
-    png(tmp_path / "maps/b.png", np.random.default_rng(0).integers(0, 256, (TALL, WIDE, 3)).astype(np.uint8))
+    for name in "ab":
+        noise = np.random.default_rng(0).integers(0, 256, (TALL, WIDE, 3)).astype(np.uint8)
+        png(tmp_path / f"maps/{name}.png", noise)
     code, err = ingested(cli, tmp_path, "--absent-unmasked")
-    assert (code, "edges are smoothed" in err, "move its picture, too" in err) == (2, True, True), err
+    assert (code, err.count("edges are smoothed"), err.count("move its picture, too")) == (2, 2, 1), err
 
 
 @pytest.mark.parametrize(
