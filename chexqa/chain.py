@@ -20,10 +20,12 @@ import polars as pl
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.read_run import Run
+from chexqa.eval.cli import params
 from chexqa.eval.models import in_process
 from chexqa.eval.models.registry import Model
 from chexqa.eval.scoring.grade import Graded
 from chexqa.files.errors import InputError
+from chexqa.files.opening import Given, each, optional_path
 from chexqa.files.say import say
 from chexqa.files.text import few
 from chexqa.frames import LoadedBenchmark, LoadedRun, as_path, load_benchmark, load_run
@@ -67,6 +69,7 @@ class LoadedGrades(Graded):
         return self.groups[0].tables
 
 
+@params.names_arguments()
 def generate(
     cases: str | Path,
     out: str | Path,
@@ -101,6 +104,7 @@ def generate(
     return _made(cases, out, job, None, image_root, workers)
 
 
+@params.names_arguments()
 def freshen(
     bench: Benchmark | str | Path,
     cases: str | Path,
@@ -127,8 +131,6 @@ def freshen(
 
 def _whole_numbers(command: Command, seed: int, workers: int) -> tuple[int, int]:
     """Return the seed and the number of workers, checked as the options of a command that makes a benchmark."""
-    from chexqa.eval.cli import params
-
     checked = params.checked(command, {"seed": seed, "workers": workers})
     return checked["seed"], checked["workers"]
 
@@ -147,8 +149,8 @@ def _made(
 
     folder = as_path(out, "the benchmark's folder")
     generate_benchmark.generate(
-        as_path(cases, "a manifest"), folder, job, image_root=_path(image_root), workers=WorkerConfig(workers, None),
-        original=original,
+        as_path(cases, "a manifest"), folder, job, image_root=optional_path(image_root),
+        workers=WorkerConfig(workers, None), original=original,
     )  # fmt: skip
     return load_benchmark(folder)
 
@@ -212,6 +214,7 @@ class RunOptions(TypedDict, total=False):
     seed: int
 
 
+@params.names_arguments(RunOptions.__annotations__)
 def evaluate(
     bench: Benchmark | str | Path,
     models: Asked | Sequence[Asked],
@@ -241,7 +244,6 @@ def evaluate(
     changed.
     """
     from chexqa.eval.cli import eval as command
-    from chexqa.eval.cli import params
     from chexqa.eval.runs.model_progress import unfinished
 
     given = params.values(command.evaluate, ["."], options, RunOptions.__annotations__)
@@ -267,13 +269,14 @@ def _settings(decoding: Mapping[str, Any]) -> tuple[str, ...]:
         raise InputError(f"decoding: cannot be written as JSON ({error}); give values that JSON can express.") from None
 
 
+@params.names_arguments()
 def grade(
     *runs: Run | str | Path | Sequence[Run | str | Path],
     benchmark: Benchmark | str | Path | None = None,
     allow_partial: bool = False,
     models_file: str | Path | None = None,
     reread: bool = False,
-    on: str | Path | None = None,
+    on: Run | str | Path | None = None,
     shared: bool = False,
     margin: float | None = None,
     plan: str | Path | None = None,
@@ -291,27 +294,25 @@ def grade(
     ``reviewed`` is the folder of a review in which experts answered a random sample without seeing the key; accuracies
     are then corrected for wrong keys. ``second_masks`` is a manifest or a folder of masks that another reader drew.
     """
-    from chexqa.eval.cli import params
     from chexqa.eval.cli.grade import grade as command
     from chexqa.eval.cli.grade import read
 
-    named: list[Run | str | Path] = []
-    for given in runs:
-        named += given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
-    if not named:
+    paths = _folders(run for given in runs for run in each(given))
+    if not paths:
         raise InputError("no run is given; name one or several runs, such as chexqa.grade('run').")
     margin = params.checked(command, {"margin": margin})["margin"]
-    paths = _folders(named)
-    again = _folders([fresh] if isinstance(fresh, Run | str | Path) else fresh)
-    folder = benchmark.folder if isinstance(benchmark, Benchmark) else None if benchmark is None else Path(benchmark)
-    graded = read(paths, folder, allow_partial, _path(models_file), reread, _path(on), shared, margin, protocol,
-                  _path(reviewed), _path(plan), _path(second_masks), again)  # fmt: skip
+    again = _folders(each(fresh))
+    graded = read(
+        paths, optional_path(benchmark), allow_partial, optional_path(models_file), reread, optional_path(on), shared,
+        margin, protocol, optional_path(reviewed), optional_path(plan), optional_path(second_masks), again,
+    )  # fmt: skip
     made = LoadedGrades(**{field.name: getattr(graded, field.name) for field in fields(graded)})
     if len(made.groups) > 1:
         say(f"{'; '.join(group.title for group in made.groups)}. {PARTED}", err=True)
     return made
 
 
+@params.names_arguments()
 def report(
     graded: LoadedGrades | Run | str | Path, out: str | Path, *, overwrite: bool = False, workers: int = 1
 ) -> Path:
@@ -336,18 +337,12 @@ def _benchmark(bench: Benchmark | str | Path) -> Benchmark:
     return bench if isinstance(bench, Benchmark) else load_benchmark(bench)
 
 
-def _folders(runs: Iterable[Run | str | Path]) -> tuple[Path, ...]:
-    return tuple(run.folder if isinstance(run, Run) else as_path(run, "a run") for run in runs)
-
-
-def _path(given: str | Path | None) -> Path | None:
-    return None if given is None else Path(given)
+def _folders(runs: Iterable[Given]) -> tuple[Path, ...]:
+    return tuple(as_path(run, "a run") for run in runs)
 
 
 def _models(given: Asked | Sequence[Asked], name: str | None, options: Mapping[str, Any]) -> list[Model]:
     """Return all given models as models of the registry: first those given as text, then objects and callables."""
-    from chexqa.eval.cli.params import select
-
     rows: list[Asked] = list(given) if isinstance(given, list | tuple) else [given]
     if name is not None and (len(rows) > 1 or isinstance(rows[0], str | Model)):
         raise InputError(
@@ -357,7 +352,7 @@ def _models(given: Asked | Sequence[Asked], name: str | None, options: Mapping[s
     texts = [row for row in rows if isinstance(row, str)]
     names = [part for row in texts for part in ([row] if in_process.is_weights(row) else row.split(","))]
     about = options["api_base"], options["models_file"], options["provider_protocol"]
-    chosen = select(names or None, None, *about) if names or options["api_base"] is not None or not rows else []
+    chosen = params.select(names or None, None, *about) if names or options["api_base"] is not None or not rows else []
     objects = [row for row in rows if not isinstance(row, str)]
     return chosen + [row if isinstance(row, Model) else in_process.of_callable(row, name) for row in objects]
 

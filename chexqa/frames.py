@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.read_run import Run
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import dump
+from chexqa.files.opening import Given
 from chexqa.files.terminal import plural
 from chexqa.files.text import few, shown
 
@@ -100,17 +102,17 @@ class LoadedRun(Run):
         return pl.DataFrame(rows, schema=_TURN, orient="row")
 
 
-def as_path(given: str | Path, meaning: str) -> Path:
+def as_path(given: Given, meaning: str) -> Path:
     """Return ``given`` as a path; raise ``InputError`` if it is not a path.
 
     In the error, ``meaning`` says what the path is for, such as "a benchmark or a run".
     """
-    if not isinstance(given, str | Path):
+    if not isinstance(given, str | os.PathLike):
         raise InputError(f"{meaning} is given as {type(given).__name__}; give a path.")
     return Path(given)
 
 
-def load(path: str | Path) -> LoadedBenchmark | LoadedRun:
+def load(path: Given) -> LoadedBenchmark | LoadedRun:
     """Read a benchmark folder or a run folder; raise ``InputError`` for any other path.
 
     The result is also a :class:`chexqa.contract.benchmark.Benchmark` or a :class:`chexqa.contract.read_run.Run`, so it
@@ -132,17 +134,19 @@ def load(path: str | Path) -> LoadedBenchmark | LoadedRun:
     )
 
 
-def load_benchmark(path: str | Path) -> LoadedBenchmark:
+def load_benchmark(path: Given) -> LoadedBenchmark:
     """Read a benchmark folder; raise ``InputError`` for any other path."""
-    found = load(as_path(path, "a benchmark"))
+    folder = as_path(path, "a benchmark")
+    found = load(folder)
     if not isinstance(found, LoadedBenchmark):
-        raise InputError(f"{path}: is a run, not a benchmark; name the benchmark.")
+        raise InputError(f"{folder}: is a run, not a benchmark; name the benchmark.")
     return found
 
 
-def load_run(path: str | Path) -> LoadedRun:
+def load_run(path: Given) -> LoadedRun:
     """Read a run folder; raise ``InputError`` for any other path."""
-    found = load(as_path(path, "a run"))
+    folder = as_path(path, "a run")
+    found = load(folder)
     if not isinstance(found, LoadedRun):
-        raise InputError(f"{path}: is a benchmark, not a run; name the run.")
+        raise InputError(f"{folder}: is a benchmark, not a run; name the run.")
     return found

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
 from chexqa.contract import benchmark as benchmarks
+from chexqa.contract import read_run
 from chexqa.contract.benchmark import ITEMS, Benchmark
 from chexqa.contract.evidence import Edit, OutlineEvidence, PointsEvidence, ResultEvidence
 from chexqa.contract.findings import FINDINGS
@@ -27,6 +28,7 @@ from chexqa.eval.places.target import target_of
 from chexqa.eval.scoring.frequent import frequent_accuracy, mean_by_kind
 from chexqa.files.atomic import new_file
 from chexqa.files.errors import InputError, suggest
+from chexqa.files.opening import Given
 from chexqa.files.terminal import PHANTOM_NOTICE
 from chexqa.files.text import shown
 from chexqa.imaging import masks
@@ -84,7 +86,7 @@ def no_case_given(benchmark: Benchmark) -> InputError:
     )
 
 
-def contact_sheet(bench: Benchmark | str | Path, name: str, runs: Sequence[Run] = ()) -> Image.Image:
+def contact_sheet(bench: Given, name: str, runs: Sequence[Given] = ()) -> Image.Image:
     """Return the contact sheet of one case as an RGB picture ``(H, W, 3)`` uint8, which a notebook shows inline.
 
     :func:`find_case` finds the case by ``name``. The benchmark must have its key. The places (points, boxes, outlines)
@@ -98,7 +100,8 @@ def contact_sheet(bench: Benchmark | str | Path, name: str, runs: Sequence[Run] 
     case = cases[case_id]
     if not items:
         raise InputError(f"{benchmark.folder}: the case '{case_id}' is in the key but has no items; name another case.")
-    asked = [replace(run, turns=tuple(turn for turn in run.turns if turn.case_id == case_id)) for run in runs]
+    loaded = [run if isinstance(run, Run) else read_run.load(Path(run)) for run in runs]
+    asked = [replace(run, turns=tuple(turn for turn in run.turns if turn.case_id == case_id)) for run in loaded]
     turns, scores = first_turns(asked), place_scores(benchmark, asked)
     groups = {(item.kind, item.finding) for item in items}
     alike = [item for item in benchmark.items if (item.kind, item.finding) in groups]
@@ -338,7 +341,7 @@ def _text_row(
     return row
 
 
-def write_sheet(bench: Benchmark | str | Path, name: str, out: str | Path, runs: Sequence[Run] = ()) -> None:
+def write_sheet(bench: Given, name: str, out: str | Path, runs: Sequence[Given] = ()) -> None:
     """Write the contact sheet of a case as a PNG; the arguments are those of :func:`contact_sheet`."""
     sheet = contact_sheet(bench, name, runs)
     with new_file(Path(out)) as hidden:

@@ -18,6 +18,7 @@ from chexqa.eval.runs import foreign_lines
 from chexqa.eval.stress.unequal_wordings import unequal
 from chexqa.files.errors import InputError, WrongParts
 from chexqa.files.jsonio import check, parse_json, read_lines, read_text, read_yaml, text_lines
+from chexqa.files.opening import Given
 from chexqa.files.terminal import plural
 from chexqa.generators.interventions import altered_items
 from chexqa.review.resolve.new_version import CHANGED, MASK_REVIEW
@@ -74,7 +75,7 @@ class FileReport:
     remarks: tuple[str, ...] = ()
 
 
-def validate(path: str | Path, image_root: Path | None = None) -> FileReport:
+def validate(path: Given, image_root: Path | None = None) -> FileReport:
     """Check a file in one of chexqa's own formats, or a folder of such files, and return the result.
 
     Raises ``InputError`` for the first error in the files: a path that does not exist, cannot be read, has no known

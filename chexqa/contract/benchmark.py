@@ -34,7 +34,7 @@ from chexqa.files.jsonio import (
     write_jsonl,
     write_lines,
 )
-from chexqa.files.opening import MissingError, open_binary, read_hashed, read_whole, sha256_of
+from chexqa.files.opening import InFolder, MissingError, open_binary, read_hashed, read_whole, sha256_of
 from chexqa.question_banks import check_conversation, reworded
 from chexqa.version import __version__
 
@@ -66,7 +66,7 @@ def image_digest(image: str) -> str:
 
 
 @dataclass(frozen=True)
-class Benchmark:
+class Benchmark(InFolder):
     """Benchmark in memory; pictures stay on disk, and :meth:`image_bytes` reads one picture."""
 
     folder: Path

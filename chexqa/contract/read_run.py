@@ -23,7 +23,7 @@ from chexqa.contract.items import split_by_condition
 from chexqa.files import limits
 from chexqa.files.errors import InputError, unreadable
 from chexqa.files.jsonio import Record, check, dump, is_folder, many_objects, parse_json, read_json
-from chexqa.files.opening import open_binary, real
+from chexqa.files.opening import InFolder, open_binary, real
 from chexqa.files.terminal import messages, plural
 from chexqa.version import __version__
 
@@ -180,7 +180,7 @@ class Log(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(InFolder):
     """Content of a run folder, without the turns that a later turn replaced.
 
     - ``about``: the content of ``run.json``.

@@ -25,6 +25,19 @@ from typing import BinaryIO, NamedTuple, NoReturn
 
 from chexqa.files.errors import InputError, unreadable, unwritable
 
+# A path, or anything that has one, such as a loaded benchmark or run.
+Given = str | os.PathLike[str]
+
+
+class InFolder:
+    """Base class of what is read from a folder, such as a benchmark; it can be given wherever a path is wanted."""
+
+    folder: Path
+
+    def __fspath__(self) -> str:
+        """Return the folder's path."""
+        return str(self.folder)
+
 
 class MissingError(InputError):
     """Error for a file that does not exist."""
@@ -192,6 +205,16 @@ def link_or_copy(source: Path, target: Path, most_bytes: int, inside: Path) -> N
 def real(path: Path) -> Path:
     """Return the absolute path without links and ``..``; links that form a loop are kept, without an error."""
     return Path(os.path.realpath(path))
+
+
+def optional_path(given: Given | None) -> Path | None:
+    """Return ``given`` as a path; None stays None."""
+    return None if given is None else Path(given)
+
+
+def each(given: Given | Sequence[Given]) -> Sequence[Given]:
+    """Return a sequence of paths as it is, and a single path as a list."""
+    return given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
 
 
 def check_folder(place: Path, inside: Path) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from chexqa.contract import read_run
+from chexqa.contract.read_run import Run
 from chexqa.eval.cli.params import MARGIN
 from chexqa.eval.design import plan as planning
 from chexqa.eval.readers import reviewed as reviewed_sample
@@ -198,9 +200,10 @@ def read(
         )
     else:
         if protocol is not None:
+            predictions.settings_of(protocol, [Run(path, read_run.read_about(path), ()) for path in runs])
             raise InputError(
-                f"--protocol {protocol}: names the protocol of predictions, but no file of predictions is given; leave "
-                "it out."
+                f"--protocol {protocol}: is for files of predictions, but only runs are given; leave it out, as each "
+                "run has its own protocol (the tables' column 'protocol')."
             )
         graded = grading.grade_folders(runs, benchmark_folder, allow_partial, models_file, reread, on)
     if reviewed is not None:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from types import MappingProxyType
+from typing import Any, ParamSpec, TypeVar
 
 import click
 
 from chexqa.eval.models import in_process, registry
 from chexqa.eval.models.registry import Model
 from chexqa.eval.scoring.grade import MARGIN as DEFAULT_MARGIN
-from chexqa.files.errors import InputError, suggest
+from chexqa.files.errors import InputError, SentenceError, suggest
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class PositiveFloat(click.FloatRange):
@@ -113,6 +118,43 @@ def checked(command: click.Command, given: Mapping[str, Any]) -> dict[str, Any]:
         }
     except click.UsageError as error:
         raise InputError(error.format_message()) from None
+
+
+# Options whose arguments have other names in Python.
+_RENAMED = {"recipe": "recipes", "plugin": "plugins", "model_id": "models", "python": "models", "set": "decoding"}
+_OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*[a-z])(?![\w-])")
+
+
+def names_arguments(options: Mapping[str, Any] = MappingProxyType({})) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Return a decorator for functions whose errors should name arguments in place of a command's options.
+
+    An option becomes the argument's name, as in ``api_base``, or ``blind=True`` for a flag. Options that the function
+    does not have are kept. ``options`` has the annotations of further arguments.
+    """
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        kinds = function.__annotations__ | dict(options)
+
+        def argument(option: re.Match[str]) -> str:
+            name = option[1].replace("-", "_")
+            name = _RENAMED.get(name, name)
+            if name not in kinds:
+                return option[0]
+            return f"{name}=True" if getattr(kinds[name], "__forward_arg__", kinds[name]) == "bool" else name
+
+        @wraps(function)
+        def called(*given: P.args, **named: P.kwargs) -> T:
+            try:
+                return function(*given, **named)
+            except SentenceError as error:
+                error.args = (_OPTION.sub(argument, str(error)),)
+                if isinstance(error, InputError):
+                    error.parts = tuple(_OPTION.sub(argument, part) for part in error.parts)
+                raise
+
+        return called
+
+    return decorate
 
 
 def select(

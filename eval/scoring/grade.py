@@ -31,6 +31,7 @@ from chexqa.eval.scoring.frequent import frequent_accuracy
 from chexqa.eval.scoring.outcomes import TURN_COLUMNS, outcome_of
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, dump, is_folder
+from chexqa.files.opening import Given, each, optional_path
 from chexqa.files.terminal import messages, plural
 from chexqa.files.text import few, shown
 
@@ -120,30 +121,33 @@ class Graded:
 
 
 def grade_folders(
-    folders: Sequence[str | Path],
-    benchmark_folder: Path | None = None,
+    folders: Given | Sequence[Given],
+    benchmark_folder: Given | None = None,
     allow_partial: bool = False,
-    models_file: Path | None = None,
+    models_file: Given | None = None,
     reread: bool = False,
-    on: Path | None = None,
+    on: Given | None = None,
 ) -> Graded:
     """Read runs and return their grades on their common benchmark; errors as in :func:`load_runs`.
 
+    - ``folders``: one or several loaded runs or folders of runs.
     - ``models_file``: a user's ``models.yaml``, which says which models are medical.
     - ``reread``: True if the current parser reads the stored replies again.
     - ``on``: as in :func:`grade_runs`.
     """
     benchmark, runs = load_runs(folders, benchmark_folder)
-    return grade_runs(benchmark, runs, allow_partial, models_file, reread, on)
+    return grade_runs(benchmark, runs, allow_partial, optional_path(models_file), reread, optional_path(on))
 
 
-def load_runs(folders: Sequence[str | Path], benchmark_folder: Path | None = None) -> tuple[Benchmark, tuple[Run, ...]]:
+def load_runs(
+    folders: Given | Sequence[Given], benchmark_folder: Given | None = None
+) -> tuple[Benchmark, tuple[Run, ...]]:
     """Return the runs' common benchmark and the runs.
 
     Without ``benchmark_folder``, the folder that ``run.json`` names is read. Raise ``InputError`` if the runs are of
     different benchmarks, or if the folder has another benchmark.
     """
-    runs = tuple(_answered(read_run.load(Path(folder))) for folder in folders)
+    runs = tuple(_answered(read_run.load(Path(folder))) for folder in each(folders))
     for run in runs:
         read_run.say(run.aside)
     first = runs[0].about["benchmark"]
@@ -154,7 +158,7 @@ def load_runs(folders: Sequence[str | Path], benchmark_folder: Path | None = Non
                 f"{run.folder}: this run is of benchmark {label(other)}, but {runs[0].folder} is of {label(first)}; "
                 "grade them separately."
             )
-    return find_benchmark(runs[0], benchmark_folder), runs
+    return find_benchmark(runs[0], optional_path(benchmark_folder)), runs
 
 
 def _answered(run: Run) -> Run:

@@ -33,6 +33,7 @@ from chexqa.eval.scoring import grade
 from chexqa.eval.scoring.grade import Graded
 from chexqa.files.errors import InputError, WrongParts
 from chexqa.files.jsonio import Record, check, dump, parse_json, text_lines
+from chexqa.files.opening import Given, optional_path
 from chexqa.generators.interventions import altered_items
 
 PROTOCOL = "predictions"
@@ -42,16 +43,16 @@ _REPLIES = {"answer", "text", "place", "refused"}
 
 
 def grade_predictions(
-    paths: Sequence[Path],
-    benchmark_folder: Path | None,
+    paths: Sequence[Given],
+    benchmark_folder: Given | None,
     allow_partial: bool = False,
-    models_file: Path | None = None,
-    folders: Sequence[Path] = (),
+    models_file: Given | None = None,
+    folders: Sequence[Given] = (),
     reread: bool = False,
-    on: Path | None = None,
+    on: Given | None = None,
     protocol: str | None = None,
 ) -> Graded:
-    """Return the grades of the prediction files ``paths`` and of the runs in ``folders``, on one benchmark.
+    """Return the grades of the prediction files ``paths`` and of the runs ``folders``, on one benchmark.
 
     - ``benchmark_folder``: needed if there are no runs; otherwise the runs' benchmark is the default.
     - ``protocol``: the protocol of predictions that name none, such as ``"end_to_end (confidence)"``.
@@ -69,11 +70,12 @@ def grade_predictions(
         benchmark, runs = grade.load_runs(folders, benchmark_folder)
     else:
         assert benchmark_folder is not None, "one of the two is given"
-        benchmark = benchmarks.load(benchmark_folder)
+        benchmark = benchmarks.load(Path(benchmark_folder))
     benchmark.key("grading")
-    like = None if protocol is None else _settings(protocol, runs)
-    elsewhere = [run for path in paths for run in read_predictions(path, benchmark, like)]
-    return grade.grade_runs(benchmark, [*runs, *elsewhere], allow_partial, models_file, reread, on)
+    like = None if protocol is None else settings_of(protocol, runs)
+    elsewhere = [run for path in paths for run in read_predictions(Path(path), benchmark, like)]
+    every = [*runs, *elsewhere]
+    return grade.grade_runs(benchmark, every, allow_partial, optional_path(models_file), reread, optional_path(on))
 
 
 def read_predictions(path: Path, benchmark: Benchmark, like: Record | None = None) -> list[Run]:
@@ -108,7 +110,7 @@ def read_predictions(path: Path, benchmark: Benchmark, like: Record | None = Non
     return [_run(path, benchmark, asked[name], tuple(found.values())) for name, found in turns.items()]
 
 
-def _settings(protocol: str, runs: Sequence[Run]) -> Record:
+def settings_of(protocol: str, runs: Sequence[Run]) -> Record:
     """Return the fields of ``run.json`` that make up a protocol's name; raise ``InputError`` for an unknown name."""
     held = {grade.protocol_name(run): run.about for run in runs}
     if protocol in held:

@@ -25,6 +25,7 @@ from chexqa.eval.scoring.significance import intervals_agreeing_with_p, mcnemar
 from chexqa.eval.tables import model_pairs
 from chexqa.eval.tables.levels_and_stages import OVERALL
 from chexqa.files.errors import InputError
+from chexqa.files.opening import Given, optional_path
 
 # The names of the two runs in the compared frames.
 FIRST, SECOND, PROTOCOL = "a", "b", "compared"
@@ -71,12 +72,12 @@ class Compared:
 
 
 def compare_runs(
-    first: str | Path, second: str | Path, shared: bool = False, models: tuple[str, str] | None = None,
-    benchmark_folders: Sequence[str | Path | None] = (None, None), reread: bool = False, margin: float = MARGIN,
+    first: Given, second: Given, shared: bool = False, models: tuple[str, str] | None = None,
+    benchmark_folders: Sequence[Given | None] = (None, None), reread: bool = False, margin: float = MARGIN,
 ) -> list[Compared]:  # fmt: skip
     """Return a comparison of the two runs for each pair of models: the pair ``models``, or every matching pair.
 
-    - ``first``, ``second``: folders of runs, or files of predictions (``.jsonl``).
+    - ``first``, ``second``: loaded runs, folders of runs, or files of predictions (``.jsonl``).
     - ``shared``: True to allow runs of two benchmarks; items are compared if question, options, pictures and key are
       equal. False: raise ``InputError`` if the benchmarks differ.
     - ``models``: a model of the first run and a model of the second; None: the pairs of :func:`matching_models`.
@@ -85,8 +86,9 @@ def compare_runs(
     - ``reread``: True to read the stored replies again with the current parser.
     - ``margin``: scores (fractions) that differ by less are called alike.
     """
-    folders = [None if folder is None else Path(folder) for folder in benchmark_folders]
-    runs = load_pair((Path(first), Path(second)), folders)
+    folders = [optional_path(folder) for folder in benchmark_folders]
+    first, second = Path(first), Path(second)
+    runs = load_pair((first, second), folders)
     abouts = [run.about["benchmark"] for run in runs]
     if abouts[0]["hash"] != abouts[1]["hash"] and not shared:
         raise InputError(

@@ -18,6 +18,7 @@ from chexqa.contract.items import Answer, CaseKey, Item, priors
 from chexqa.eval.places import markers
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record
+from chexqa.files.opening import optional_path
 from chexqa.files.workers import same_everywhere
 from chexqa.generators.pipeline import balance_positions
 from chexqa.generators.pipeline.build_pass import Others, bench_case_id, build
@@ -56,7 +57,7 @@ def generate(
     Cases that cannot be used are listed in ``skipped.jsonl``. Raises ``InputError`` if no case gives an item.
     """
     manifest, out, workers = Path(manifest), Path(out), workers or WorkerConfig()
-    image_root = None if image_root is None else Path(image_root)
+    image_root = optional_path(image_root)
     cases = Cases(read_manifest(manifest, image_root), None if original is None else original.paths)
     if original is not None:
         _check_complete(manifest, cases, original)

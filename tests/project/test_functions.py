@@ -132,17 +132,17 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
         (answer, {"decoding": {"max_tokens": 3}}, "has no argument 'max_tokens'"),
         (answer, {"protocl": "independent"}, "there is no option 'protocl' .did you mean 'protocol'"),
         ("gpt-5.44", {"shot": 3}, "there is no option 'shot' .did you mean 'shots'"),
-        (answer, {"concurrency": 0}, "'--concurrency': 0 is not in the range"),
+        (answer, {"concurrency": 0}, "'concurrency': 0 is not in the range"),
         (answer, {"blind": "no"}, "blind='no': give True or False"),
         (answer, {"prompt": "bank"}, "'bank' is not a wording"),
-        (answer, {"api_base": "http://127.0.0.1:9/v1"}, "--api-base needs a model"),
+        (answer, {"api_base": "http://127.0.0.1:9/v1"}, "api_base needs a model"),
         (
             answer,
             {"decoding": {"api_key": "x"}},
             "'api_key' in its decoding, but chexqa sets this argument itself|may contain an API key",
         ),
         (answer, {"decoding": {"stop": object}}, "decoding: .*give values that JSON can express"),
-        (answer, {"batch_submit": True}, "--batch-submit needs --batch DIR"),
+        (answer, {"batch_submit": True}, "batch_submit=True needs batch DIR"),
         ([answer, answer], {}, "two models are called 'answer'"),
         (answer, {"devices": "x"}, "'x' is not a device"),
         (3, {}, "without 'answer' or 'answer_batch'"),
@@ -157,18 +157,23 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
 def test_wrong_numbers_and_paths_are_one_sentence_and_leave_nothing_behind(
     tiny_benchmark: Path, tmp_path: Path
 ) -> None:
-    before, out = set(tmp_path.iterdir()), tmp_path / "made"
+    run, out = log(tmp_path / "run", tiny_benchmark), tmp_path / "made"
+    before = set(tmp_path.iterdir())
     calls: tuple[tuple[Any, str], ...] = (
-        (lambda: chexqa.generate("cases", out, seed="x"), "'--seed': 'x' is not a valid integer"),  # type: ignore[arg-type]
-        (lambda: chexqa.generate("cases", out, seed=1.5), "'--seed': '1.5' is not a valid integer"),  # type: ignore[arg-type]
-        (lambda: chexqa.generate("cases", out, workers=0), "'--workers': 0 is not in the range"),
-        (lambda: chexqa.freshen(tiny_benchmark, "cases", out, seed=1, workers=0), "'--workers': 0 is not"),
+        (lambda: chexqa.generate("cases", out, seed="x"), "'seed': 'x' is not a valid integer"),  # type: ignore[arg-type]
+        (lambda: chexqa.generate("cases", out, seed=1.5), "'seed': '1.5' is not a valid integer"),  # type: ignore[arg-type]
+        (lambda: chexqa.generate("cases", out, workers=0), "'workers': 0 is not in the range"),
+        (lambda: chexqa.freshen(tiny_benchmark, "cases", out, seed=1, workers=0), "'workers': 0 is not"),
         (lambda: chexqa.generate("cases", None), "the benchmark's folder is given as NoneType"),  # type: ignore[arg-type]
-        (lambda: chexqa.grade("run", margin=-5), "'--margin': -5.0 is not in the range"),
+        (lambda: chexqa.grade("run", margin=-5), "'margin': -5.0 is not in the range"),
+        (lambda: chexqa.evaluate(chexqa.load_run(run), "baseline/chance", out), "run: is a run, not a benchmark"),
         (lambda: chexqa.grade(3), "a run is given as int; give a path"),  # type: ignore[arg-type]
         (lambda: chexqa.evaluate(tiny_benchmark, "baseline/chance", None), "the run's folder is given as"),  # type: ignore[arg-type]
         (lambda: chexqa.evaluate(3, "baseline/chance", out), "a benchmark is given as int"),  # type: ignore[arg-type]
         (lambda: chexqa.load_run(tiny_benchmark), "is a benchmark, not a run"),
+        (lambda: chexqa.grade(run, protocol="end-to-end"), "^protocol end-to-end: there is no such protocol; give"),
+        (lambda: chexqa.grade(run, protocol="end_to_end"), "^protocol end_to_end: is for files of predictions"),
+        (lambda: chexqa.grade(run, benchmark="gone"), "give its folder with benchmark DIR"),
     )  # fmt: skip
     for call, sentence in calls:
         with pytest.raises(InputError, match=sentence):
@@ -193,12 +198,29 @@ def test_the_functions_of_api_take_texts_for_paths(
     run = chexqa.evaluate(tiny_benchmark, ["baseline/chance", "baseline/oracle"], "run")
     api.write_sheet(str(tiny_benchmark), run.turns[0].item_id, "sheet.png")
     assert Path("sheet.png").is_file()
-    (compared,) = api.compare_runs("run", "run", models=("baseline/chance", "baseline/oracle"))
+    pair = ("baseline/chance", "baseline/oracle")
+    (compared,) = api.compare_runs("run", "run", models=pair)
     assert compared.items.height
-    assert api.grade_folders(["run"]).grades.height == run.frame().height
+    assert api.grade_folders("run").grades.height == run.frame().height
     assert api.write(chexqa.grade([run]), "report")
     assert api.export_dataset(tiny_benchmark, "dataset", key="inside")
     assert api.write_cases("phantoms", 1, 1, size=256, findings="effusion").is_file()
+
+
+def test_the_functions_of_api_take_what_the_step_before_returns(tiny_benchmark: Path, tmp_path: Path) -> None:
+    bench = chexqa.load_benchmark(tiny_benchmark)
+    run = chexqa.evaluate(bench, ["baseline/chance", "baseline/oracle"], tmp_path / "run", limit=3)
+    (compared,) = api.compare_runs(
+        run, run, models=("baseline/chance", "baseline/oracle"), benchmark_folders=(bench, None)
+    )
+    assert compared.items.height
+    assert api.grade_folders([run], bench, on=run).grades.height == run.frame().height
+    assert chexqa.grade(run, on=run, benchmark=bench).grades.height == run.frame().height
+    assert "with its key" in api.validate(bench).summary
+    assert "turns" in api.validate(run).summary
+    case = run.turns[0].case_id
+    assert api.contact_sheet(bench, case, [run]) == api.contact_sheet(bench, case, [tmp_path / "run"])
+    assert chexqa.load(run).turns == run.turns  # type: ignore[union-attr]
 
 
 def test_help_and_completion_name_every_function() -> None:

@@ -152,7 +152,7 @@ def test_predictions_take_the_protocol_of_a_run_as_tables_print_it(
     assert "give end_to_end, oracle" in err
     assert f"or one of the given runs ('{name}')" in err
     code, _, err = cli("grade", run, "--protocol", name)
-    assert (code, "no file of predictions is given; leave it out." in err) == (2, True)
+    assert (code, "is for files of predictions, but only runs are given" in err) == (2, True)
 
 
 def test_a_run_as_predictions_is_graded_like_the_run(cli: Cli, tiny_benchmark: Path, tmp_path: Path) -> None:
