@@ -138,17 +138,21 @@ class ConversationWorker:
         self.open.clear()
 
     async def work(self) -> None:
-        """Take open conversations one after another and ask their questions until all are done."""
-        while await self._may_begin():
+        """Take open conversations one after another and ask their questions until all are done.
+
+        Return earlier if tasks of :meth:`probe` already hold as many conversations as may be held at once.
+        """
+        while await self._may_begin() and self._held_now < self.limiter.most:
             await self._next()
 
     async def probe(self) -> None:
-        """Take one more open conversation, if one may begin now, and ask its questions.
+        """Take one more open conversation, if one may begin now, and ask its questions; then go on as a worker.
 
         The conversations of all workers may be at questions that always fail, although the endpoint answers others.
         """
         if self.open and (self.until is None or self.until.admits(self.open[0])):
             await self._next()
+            await self.work()
 
     async def _next(self) -> None:
         self._held_now += 1

@@ -9,11 +9,12 @@ import asyncio
 import gc
 import itertools
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import ORIGINAL, Item, asked_conditions
@@ -235,11 +236,19 @@ async def _ask_all(jobs: list[ConversationWorker], order: RunConfig, client: Cli
 async def _ask(jobs: list[ConversationWorker], order: RunConfig) -> None:
     for job in jobs:
         job.watch(job.progress)
-    workers = [asyncio.create_task(job.work()) for job in jobs for _ in range(min(order.concurrency, len(job.open)))]
     loop = asyncio.get_running_loop()
+    workers: list[asyncio.Task[None]] = []
+    ended: asyncio.Queue[asyncio.Task[None]] = asyncio.Queue()
+
+    def begin(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        workers.append(worker := loop.create_task(work()))
+        worker.add_done_callback(ended.put_nowait)
+
     for job in jobs:
+        for _ in range(min(order.concurrency, len(job.open))):
+            begin(job.work)
         # While the endpoint seems down, each pause ends with an attempt at another question.
-        job.limiter.on_pause = lambda job=job: workers.append(loop.create_task(job.probe()))  # type: ignore[misc]
+        job.limiter.on_pause = partial(begin, job.probe)
 
     def stop(why: str) -> None:
         for job in jobs:
@@ -270,13 +279,10 @@ async def _ask(jobs: list[ConversationWorker], order: RunConfig) -> None:
         why = f"the time limit of --max-minutes {order.budget.minutes:g} is reached"
         loop.call_later(60 * order.budget.minutes, stop, why)
     try:
-        ended: set[asyncio.Task[None]] = set()
-        while running := [worker for worker in workers if worker not in ended]:
-            done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-            ended |= done
-            for worker in done:
-                with suppress(asyncio.CancelledError):
-                    await worker
+        for _ in workers:  # the list grows during the loop, by workers begun at a pause
+            worker = await ended.get()
+            with suppress(asyncio.CancelledError):
+                await worker
         for job in jobs:
             await job.settle()
     finally:

@@ -407,12 +407,25 @@ def test_an_endpoint_that_comes_back_is_asked_again_and_no_item_suffers(
     policy = replace(QUICK, attempts=6)
     patience = OutagePolicy(failures=3, pause_s=0.1, give_up_s=20)
     server = serve(behave)
-    order = RunConfig(bench, (model(server),), "end_to_end", tmp_path / "run", policy=policy, patience=patience)
+    order = RunConfig(
+        bench, (model(server),), "end_to_end", tmp_path / "run", concurrency=2, policy=policy, patience=patience
+    )
     progress = runner.run(order)[0]
     assert (progress.unfinished, progress.stopped) == (0, None)
-    # Two failures whose places others may take before the third closes the limiter on eight in flight; then one attempt
+    # Two failures whose places others may take before the third closes the limiter on two in flight; then one attempt
     # after each pause of 0.1, 0.2 and 0.4 seconds.
-    assert 3 <= progress.limiter.failures["5xx"] <= 2 + 8 + 3
+    assert 3 <= progress.limiter.failures["5xx"] <= 2 + 2 + 3
+    # Each pause began a further conversation. Afterwards, one begins only when fewer than two are held.
+    talks = {item.item_id: talk for talk in protocols.conversations(bench, "end_to_end") for item in talk}
+    held: set[str] = set()
+    up = sum(moment - times[5] < 0.5 for moment in times)
+    for number, request in enumerate(server.requests):
+        first, last = (talks[request.item.item_id][place].item_id for place in (0, -1))
+        assert number <= up or first in held or len(held) < 2
+        held.add(first)
+        assert number != up or 2 < len(held) < len(set(talks.values()))
+        if request.item.item_id == last and not 5 < number < up:
+            held.remove(first)
 
 
 def test_429_halves_the_attempts_in_flight_and_answers_win_them_back(
