@@ -88,10 +88,9 @@ def place_wordings(language: str) -> Record:
 def reworded(conversation: Record, texts: Record, where: str, field: str) -> Record:
     """Return a copy of ``conversation`` in which each text of ``texts`` replaces the text with the same name.
 
-    Raise ``InputError`` for a name that ``conversation`` lacks, and for a missing placeholder. The message begins with
-    ``where``, ``field`` and the text's name. Example: with ``where="en.yaml, field"``, ``field="prompts.reason"`` and
-    the text ``answer``, the message is ``en.yaml, field 'prompts.reason.answer': the placeholder {answer} is missing;
-    add it.``
+    Raise ``InputError`` for a name that ``conversation`` lacks, and for a missing placeholder. Messages name the text
+    by ``where`` and ``field``, as in ``en.yaml, field 'prompts.reason.answer': …`` for ``where="en.yaml, field"`` and
+    ``field="prompts.reason"``.
     """
     for name in texts:
         if not isinstance(conversation.get(name), str):

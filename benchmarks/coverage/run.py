@@ -45,9 +45,10 @@ FewDiffer = Callable[[np.random.Generator, int, int, float], tuple[Estimates, fl
 def sums(values: Floats, first: int = 0, patients: int | None = None) -> Sums:
     """Return each simulated study's sum over its patients, together with each patient's part of the sum.
 
-    ``values`` has a row for each study and a column for each of some consecutive patients. The first column is the
-    patient with the number ``first`` (from 0) of ``patients`` patients (default: as many as columns). All other
-    patients have the value 0.
+    - ``values``: a row for each study, a column for each of some consecutive patients. All other patients have the
+      value 0.
+    - ``first``: the index of the first column's patient among all patients.
+    - ``patients``: the number of all patients; None: the number of columns.
     """
     table = sparse.csr_matrix(values)
     shape = (len(values), patients or values.shape[1])

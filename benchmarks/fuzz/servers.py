@@ -268,7 +268,7 @@ def hang_up(to: Handler) -> None:
 
 
 def chunked(to: Handler) -> None:
-    """Send a chunked reply; its chunk size can be wrong or invalid, its end missing or after thousands of trailers."""
+    """Send a chunked reply with a fault: a wrong or invalid chunk size, no end, or thousands of trailers."""
     body = whole(completion())
     size = to.rng.choice((b"ffffffffffffffff", b"-1", b"zz", b"", b"%x" % len(body), b"0x10", b"1;a=" + b"x" * 9000))
     end = to.rng.choice((b"0\r\n\r\n", b"", b"0\r\n" + b"X: y\r\n" * 5000 + b"\r\n", b"\r\n"))

@@ -105,7 +105,7 @@ def _tell_filled(filled: Filled, out: Path) -> None:
         messages().print(f"left out: {fault}.", soft_wrap=True)
     if filled.more_faults:
         more = plural(filled.more_faults, "more entry", "more entries")
-        messages().print(f"left out: {more}, which are not listed here.", soft_wrap=True)
+        messages().print(f"left out as well, but not listed here: {more}.", soft_wrap=True)
     if filled.laterals:
         messages().print(
             f"note: no lung masks were made for {plural(filled.laterals, 'lateral view')}.", soft_wrap=True

@@ -131,8 +131,8 @@ def _absents(function: Callable[..., Any]) -> Callable[..., Any]:
     "label",
     multiple=True,
     metavar="VALUE=NAME",
-    help="VALUE stands for the finding or structure NAME. VALUE is a number or a colour (such as #ff0000) of pixels in "
-    "label maps, or the name of a mask's file or of a DICOM segment. May be repeated.",
+    help="What the masks call a finding or structure. In label maps, VALUE is the number or colour (such as #ff0000) "
+    "of its pixels; otherwise, it is the name in the mask's file name or of the DICOM segment. May be repeated.",
 )
 @click.option(
     "--label-file",
@@ -340,7 +340,7 @@ def _tell(manifest: Path, outcome: Outcome) -> None:
         messages().print(f"left out: {fault}.", soft_wrap=True)
     if outcome.more_faults:
         more = plural(outcome.more_faults, "more entry", "more entries")
-        messages().print(f"left out: {more}, which are not listed here.", soft_wrap=True)
+        messages().print(f"left out as well, but not listed here: {more}.", soft_wrap=True)
     for remark in outcome.remarks:
         messages().print(f"note: {remark}.", soft_wrap=True)
     absent = outcome.cases - outcome.present

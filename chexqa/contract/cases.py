@@ -301,8 +301,8 @@ class Folders:
         pure = PurePath(text)
         if pure.is_absolute() or ".." in pure.parts or "\0" in text:
             raise InputError(
-                f"{where}: the path '{text}' leaves the manifest's folder. Move the file into that folder, or name "
-                "the file's own folder with --image-root; then write the path relative to the folder."
+                f"{where}: the path '{text}' leaves the manifest's folder; move the file into that folder and write "
+                "its path relative to it, or give --image-root FOLDER and write the path relative to FOLDER."
             )
         candidates = [os.path.join(folder, *pure.parts) for folder in self._folders]  # noqa: PTH118 - hot loop
         path = next((name for name in candidates if os.path.lexists(name)), candidates[0])

@@ -297,7 +297,7 @@ class ZonesEvidence(_RegionEvidence):
         return "\n".join(lines + self.most_filled_lines())
 
     def deciding(self) -> dict[str, list[float]]:
-        """Return ``{"region": [...]}``, one number for each zone: the largest covered share of a region in it."""
+        """Return ``{"region": [...]}``, one number for each zone: the covered share of its most covered region."""
         most: dict[tuple[str, str], float] = {}
         for name, share in self.union.items():
             most[_zone(name)] = max(share, most.get(_zone(name), 0.0))
@@ -334,7 +334,7 @@ class PlacesEvidence(_RegionEvidence):
 
 @dataclass(frozen=True, kw_only=True)
 class LungEvidence(_PartsEvidence):
-    """Evidence of a question on severity in the lung ``side``: each lung's covered share and covered pixels."""
+    """Evidence of a question on severity in the lung ``side``; the covered shares and pixels are of both lungs."""
 
     side: str
     lung_share: Mapping[str, float]

@@ -149,7 +149,7 @@ class About(NamedTuple):
       calibrated), otherwise Imager Pixel Spacing (at the detector).
     - ``view``: View Position, such as PA or LL.
     - ``mirrored``: by Patient Orientation, the patient's left is on the left of the picture.
-    - ``uid``, ``patient``: the SOP Instance UID and Patient ID. A patient must appear in no message and no file.
+    - ``uid``, ``patient``: the SOP Instance UID and the Patient ID. Never write the Patient ID to a message or file.
     """
 
     size: tuple[int, int] | None = None

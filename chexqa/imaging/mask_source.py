@@ -164,8 +164,8 @@ def check_pages(paths: Iterable[Path]) -> None:
         odd = [path for path, count in counts.items() if count != usual]
         raise InputError(
             f"{odd[0]}: has {plural(counts[odd[0]], 'page')}, but {other} has {usual} ({plural(len(odd), 'file')} of "
-            f"{len(counts)} differ from it). A page's number says what it shows, so save each structure as the same "
-            "page of every file, an empty one where the picture does not show it."
+            f"{len(counts)} differ from it). A page's number says which structure it shows, so save each structure "
+            "under the same page number in every file. If a picture does not show the structure, leave this page empty."
         )
 
 
@@ -219,7 +219,7 @@ def read_segments(path: Path) -> Segments:
         if min(size) < 1 or frames > MAX_FRAMES or frames * size[0] * size[1] > 4 * MAX_PIXELS:
             raise InputError(
                 f"{path}: has {frames} frames of {size[1]} x {size[0]} px, but chexqa reads at most {MAX_FRAMES} "
-                f"frames, and 1 to {4 * MAX_PIXELS:,} pixels in all; give a file with the segments of only one "
+                f"frames that together have 1 to {4 * MAX_PIXELS:,} pixels; give a file with the segments of only one "
                 "radiograph."
             )
         pixels = np.frombuffer(dataset.PixelData, np.uint8)

@@ -71,7 +71,7 @@ class Absent:
     def findings(
         self, shown: Mapping[str, Collection[str]], named: Iterable[tuple[str, str]]
     ) -> dict[str, list[str]]:  # fmt: skip
-        """Return the sorted findings that are absent in each picture, except those that it shows.
+        """Return the findings said to be absent in each picture, sorted; findings that the picture shows are left out.
 
         - ``shown``: the findings that each picture of the data set shows.
         - ``named``: the lines of :meth:`named`, each with the picture's key in ``shown``.

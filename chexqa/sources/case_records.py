@@ -98,10 +98,10 @@ class Outcome:
 
     - ``image_root``: the folder that the manifest's paths are relative to; ``None`` means the manifest's own folder.
     - ``layout``: the names of the expected files, for the error message if no case was found.
-    - ``faults``: the first faults, each the reason why an entry was left out.
-    - ``more_faults``: the number of faults that are not in ``faults``.
+    - ``faults``, ``more_faults``: the reasons why the first entries were left out; the number of other such entries.
     - ``mirrored``: the radiographs that are mirrored according to their headers.
-    - ``patients``: the Patient IDs in headers, never shown or written; ``again``: radiographs with an earlier one's.
+    - ``patients``: the Patient IDs found in headers, which are never shown or written.
+    - ``again``: the radiographs whose Patient ID an earlier radiograph also has.
     - ``headers``: the fields of each DICOM header that was read (:func:`of_header`).
     """
 
@@ -197,8 +197,8 @@ class Places:
         found = self._find(text, path)
         if found != path:
             raise InputError(
-                f"{path}: the manifest would list this file as '{text}', but this path leads to another file in the "
-                f"manifest's folder ({found}); write the manifest into another folder."
+                f"{path}: the manifest would list this file as '{text}', but the manifest's folder has another file of "
+                f"that name ({found}); write the manifest into another folder."
             )
         return Path(text).as_posix()
 
@@ -258,7 +258,7 @@ def record(
 def of_header(picture: Path, outcome: Outcome) -> Record:
     """Return the fields ``pixel_spacing_mm`` and ``view`` that a DICOM picture's header states; ``{}`` for others.
 
-    Mirrored pictures and those of one patient are counted in the outcome.
+    Add mirrored pictures to ``outcome.mirrored``, and further pictures of the same patient to ``outcome.again``.
     """
     if picture.suffix.lower() not in dicom.SUFFIXES:
         return {}
@@ -309,7 +309,7 @@ def read_label_names(path: Path) -> dict[str, str]:
     pairs = [(value, name) if isinstance(value, int) else (name, value) for name, value in labels.items()]
     wrong = next((name for value, name in pairs if not str(value).isdecimal() or not isinstance(name, str)), None)
     if wrong is not None:
-        raise InputError(f"{path}: the label {wrong!r} stands for no single value; give --label VALUE=NAME instead.")
+        raise InputError(f"{path}: the label {wrong!r} needs exactly one pixel value; give --label VALUE=NAME instead.")
     return _once(path, ((str(int(value)), name) for value, name in pairs))
 
 

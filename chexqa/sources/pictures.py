@@ -1,4 +1,7 @@
-"""Pictures of a data set: which picture a name of a mask or an annotation stands for, and shapes in its pixels."""
+"""Search for the picture that the name of a mask or of an annotation stands for.
+
+Shapes are converted to the pixels of this picture.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,7 @@ def _without_mask(name: str) -> list[str]:
 
 
 def files_below(root: Path, other: Path | None) -> Iterator[Path]:
-    """Yield the path from ``root`` of each file below it, except hidden ones and those in its subfolder ``other``."""
+    """Yield each file below ``root`` as a path relative to ``root``; skip hidden files and the subfolder ``other``."""
     apart = None if other is None else Path(os.path.relpath(os.path.realpath(other), os.path.realpath(root)))
     for path in sorted(root.rglob("*")):
         inside = path.relative_to(root)
@@ -246,9 +249,10 @@ def check_box(box: list[float], where: str) -> None:
 
 
 def picture_of_segments(path: Path, name: str, files: Pictures) -> tuple[str, bool]:
-    """Return the picture that a DICOM SEG refers to and True, or the name by which to find its picture and False.
+    """Return the picture of a DICOM SEG, and True if the SEG itself refers to it.
 
-    A DICOM picture of the file's own ``name`` whose header has another SOP Instance UID is not its picture.
+    Otherwise, return the name by which to find the picture: that of the SEG's file, ``name``. It is "" if the picture
+    of this name has another SOP Instance UID than the SEG refers to.
     """
     uid = read_segments(path).picture or ""
     fits = [files.by_uid[uid]] if uid in files.by_uid else files.fitting(uid)
@@ -264,10 +268,13 @@ def paired(
     """Return each mask with the path of its picture; ``keys`` has the picture's name for each mask, with folders.
 
     As soon as one mask lies in the same folder as its picture, masks in other folders than their pictures are left out.
-    These and the masks without a picture are added to ``lost``. With ``whole``, each file has all shapes of a picture,
-    so a picture has only one: the file whose name is most like the picture's. A name that fits several pictures, or
-    several such files, is a fault or, if ``unmasked`` (pictures without masks count as free of findings) is True, an
-    ``InputError``.
+    These and the masks without a picture are added to ``lost``.
+
+    With ``whole``, a file has all shapes of a picture. Then only one file is returned for each picture: the one whose
+    name is most like the picture's.
+
+    It is a fault if a mask's name fits several pictures, or if several files fit a picture equally well. With
+    ``unmasked`` (pictures without masks count as free of findings), it is an ``InputError``.
     """
     found, fitting = [], _fitting(keys, files)
 

@@ -96,7 +96,7 @@ def makers(plugins: tuple[str, ...]) -> None:
     "bench",
     metavar="BENCH",
     type=_PATH,
-    help="A benchmark whose masks the maps are graded against; it must have its key (answers.jsonl).",
+    help="Grade the maps against the masks of this benchmark; it must have its key (answers.jsonl).",
 )
 @click.option("--masks", type=_PATH,
               help="The masks that the maps are graded against: cases.jsonl, or CheXlocalize's "

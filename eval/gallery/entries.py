@@ -65,7 +65,7 @@ class Entry:
     - ``answer``: the item's line of ``answers.jsonl``; None for an altered item.
     - ``frequent``: a guesser's mean score on the items of this kind and finding; None for an altered item. The guesser
       gives each item the answer that is most often right for other patients.
-    - ``not_audited``: the reason for each altered picture about which this question is not asked.
+    - ``not_audited``: the altered pictures that the question is not asked about, each with the reason.
     """
 
     item: Item

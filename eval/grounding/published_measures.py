@@ -4,7 +4,7 @@
 - IS: how often answers stay when a part of the lung outside the lesion is filled in.
 - UAR: how often the answer about one patient is also the answer about others with the same finding, view, sex and key.
 
-A model that ignores the picture and answers yes to a random majority of the questions can pass all three (see
+A model that ignores the picture can pass all three: it says yes at random, to more than half of the questions (see
 ``net_grounding``).
 """
 

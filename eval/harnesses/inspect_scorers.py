@@ -43,8 +43,8 @@ _PLACE = "a place is scored after the import, because it takes all test markers 
 def corrected() -> Metric:
     """Return a metric: the accuracy corrected for chance.
 
-    For yes/no kinds, this is Youden's J (sensitivity + specificity - 1), averaged over findings. Two sorts of items do
-    not count: items with only one possible answer, and yes/no items of a finding with only the key yes or only no.
+    For yes/no kinds, this is Youden's J (sensitivity + specificity - 1), averaged over findings. Items with only one
+    possible answer do not count. If all yes/no items of a finding have the same key, they do not count either.
     """
 
     def compute(scores: list[SampleScore]) -> float:

@@ -15,7 +15,8 @@ PARALLEL = "--tensor-parallel-size"
 def command(model: Model, port: int, gpus: int | None, thinking: Thinking | None) -> list[str]:
     """Return the words of the command that starts vLLM; ``gpus`` and ``thinking`` replace the registry's values.
 
-    Raise ``InputError`` for a model without open weights, or if ``thinking`` is given for one without this switch.
+    Raise ``InputError`` for a model without open weights. Raise it too if ``thinking`` is given, but the model's
+    thinking cannot be switched on and off.
     """
     if model.repository is None:
         raise InputError(

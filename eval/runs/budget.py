@@ -59,7 +59,10 @@ def remark(attempts: int) -> str | None:
 
 
 def has_no_reply(turn: Turn) -> bool:
-    """Return True if a turn has no reply; a turn of a batch, or an imported one, can have a reply without a latency."""
+    """Return True if no reply to a turn's question is known.
+
+    A reply can have no latency: in a batch, or in an imported turn.
+    """
     return turn.state in UNANSWERED and (turn.latency_s, turn.raw, turn.usage) == (None, None, None)
 
 

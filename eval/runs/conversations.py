@@ -148,7 +148,8 @@ class ConversationWorker:
     async def probe(self) -> None:
         """Take one more open conversation, if one may begin now, and ask its questions; then go on as a worker.
 
-        The conversations of all workers may be at questions that always fail, although the endpoint answers others.
+        All workers may be busy with questions that always fail. This conversation shows whether other questions
+        succeed.
         """
         if self.open and (self.until is None or self.until.admits(self.open[0])):
             await self._next()

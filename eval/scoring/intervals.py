@@ -74,16 +74,15 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class IntervalTerms:
-    """Terms ``(M,)`` for the intervals of M scores; a score can be a weighted sum of several shares of right answers.
+    """Terms ``(M,)`` of the formulas in ``docs/intervals.md``, for M weighted sums of shares of right answers.
 
     - ``best``: the largest possible score; NaN if it is not known.
     - ``scale``: the largest possible score minus the smallest possible score.
     - ``variance``: the variance of the score, with clusters as units.
     - ``least``: the lower limit of ``variance`` in Wilson's interval; NaN for a score that has no such interval.
-    - ``rarer``: the number of right or of wrong answers in each share, whichever is smaller, summed over the shares.
-    - ``alike``: the variance of the score, divided by p (1 - p), if each cluster's answers are all right or all wrong
-      and the shares are independent; p is the share of right answers.
-    - ``alike_squares``: the sum of a² / f over the shares; a is a share's part of ``alike``, f its degrees of freedom.
+    - ``rarer``: the number of right or of wrong answers, whichever is smaller, summed over the shares.
+    - ``alike``: the squared weights of a share's clusters, summed over clusters and shares.
+    - ``alike_squares``: (a share's part of ``alike``)² / (the share's clusters - 1), summed over the shares.
     """
 
     best: Floats
@@ -95,7 +94,7 @@ class IntervalTerms:
     alike_squares: Floats
 
     def weighted_sums(self, weights: Table, variance: Floats) -> IntervalTerms:
-        """Return the terms of the sums ``weights @ scores``; the sums have the variances ``variance (C,)``."""
+        """Return the :class:`IntervalTerms` of the sums ``weights @ scores``, which have the given variances."""
         down = (abs(weights) - weights) / 2
         least = np.where(_by_row(weights, weights.data < 0) > 0, np.nan, _weighted(weights, self.least, 2))
         return IntervalTerms(
@@ -141,7 +140,7 @@ class Estimates:
     - ``value (M,)``: the scores; NaN for a score that cannot be computed.
     - ``below, above (M,)``: the distances from the score to the lower and to the upper end of its interval.
     - ``influence (M, P)``: the clusters' contributions to the score's error. Their squares sum to the score's variance.
-    - ``members (M, P)``: the cluster's weight: how much a share rises if all its answers turn from wrong to right.
+    - ``members (M, P)``: the weight of a cluster in the score: the change if all its answers turn from wrong to right.
     - ``answers (M, P)``: the number of a cluster's answers; empty for scores without answers, such as overlaps.
     - ``min_clusters (M,)``: the number of clusters; for a score combined from several, the smallest of their numbers.
     - ``terms``: the terms from which the intervals are computed.
@@ -306,7 +305,7 @@ def _differences(value: Floats, influence: Table, members: Table, answers: Table
 
 
 def change_per_cluster(influence: Table, members: Table, answers: Table) -> Floats:
-    """Return the usual change ``(M,)`` of each difference by one more cluster on which its two scores differ."""
+    """Return how far each of M differences moves, as a rule, if its two scores differ on one more cluster: ``(M,)``."""
     # Root mean square, estimated from differences in answers and from shares of the largest possible changes. The
     # smaller estimate is used, as few patients have many answers that weigh much.
     weight = _divided(members, answers)

@@ -201,8 +201,8 @@ def detectable(
     """Return the smallest difference that a two-sided test at ``alpha`` detects with the given power.
 
     - ``standard_errors``: the standard errors of the differences; their median is used. Return None if there are none.
-    - ``per_cluster``: the change of each difference by one more cluster on which its two scores differ. A sign-flip
-      test needs enough such clusters to reach ``alpha``; if this argument is given, no smaller difference is returned.
+    - ``per_cluster``: the result of :func:`change_per_cluster`. With it, the result is at least the difference that a
+      sign-flip test needs to reach ``alpha``.
     """
     if not len(standard_errors):
         return None

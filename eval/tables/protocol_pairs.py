@@ -126,7 +126,7 @@ def _differences(matrix: ScoreMatrix, pairs: list[tuple[str, str, str]], margin:
 
 
 def rankings(groups: pl.DataFrame) -> pl.DataFrame:
-    """Return how well two rankings of the models agree: by two scores, or by one score under two protocols.
+    """Return how well the models' rankings agree: those by different scores, and those under different protocols.
 
     ``groups`` is the report's table of this name; its baselines and readers are not ranked. The returned table has a
     row for each pair of rankings, with the columns ``protocol_a, score_a, protocol_b, score_b``, ``models`` (how many

@@ -119,7 +119,7 @@ class Ground:
 
     @classmethod
     def of(cls, lungs: Lungs) -> Ground:
-        """Return the object for two lung masks ``(H, W)`` to which :func:`grow` has added the lesion parts."""
+        """Return the ``Ground`` of two lung masks ``(H, W)`` that already contain the lesion parts (:func:`grow`)."""
         lines = frames(lungs)
         sizes: dict[str, int] = {}
         pixels: dict[str, int] = {}
@@ -190,13 +190,13 @@ def _component(part: Part, sides: tuple[str, ...], ground: Ground) -> Component:
 class Judgement:
     """Regions and lungs of a case that count as affected under a recipe's rules.
 
-    With the rule ``component``, a component may be too small to reach the threshold share in any region. Then the
-    region that it covers most counts as affected.
+    With the rule ``component``, a component may be too small to reach the threshold share in any region. Then one
+    region counts as affected: the one of which the component covers the largest share.
 
     - ``involved``: the affected regions in the order of ``REGIONS``.
     - ``lung_area``: the number of covered pixels of each given lung, keyed by side.
     - ``lung_share``: the covered share of each given lung, keyed by side.
-    - ``by_small_components``: the regions that are affected only because a small component covers them most.
+    - ``by_small_components``: the affected regions in which no component reaches the threshold share.
     """
 
     measures: Measures

@@ -138,11 +138,11 @@ class NullScore(NamedTuple):
 
     @classmethod
     def of(cls, contests: Iterable[Contest], answers: int, right: int) -> NullScore:
-        """Return the distribution that a predictor's number of right answers would have by chance.
+        """Return the distribution of a predictor's number of right answers, if its picks were drawn at random.
 
-        - ``contests``: the contests in which the predictor picked; each records how many of the picks are hits.
-        - ``answers``: the number of the predictor's answers. It is the number of picks or, for a predictor that answers
-          yes or no to each candidate, the number of candidates.
+        - ``contests``: the contests that the predictor took part in.
+        - ``answers``: the number of the predictor's answers: its picks, or all candidates if it answers yes or no to
+          each.
         - ``right``: the observed number of right answers; only the field ``right_without_hits`` depends on it.
         """
         rows = list(contests)

@@ -27,7 +27,7 @@ _DRAWN = (*POINT_KINDS, "revision_result", "location", GRID_CELL)
 
 
 class Feature(NamedTuple):
-    """Feature that may predict answers: the measures named in ``of`` or, if ``of`` is empty, the measure ``name``."""
+    """Measures that may predict answers: those named in ``of``, or only the measure ``name`` if ``of`` is empty."""
 
     sort: PredictorClass
     name: str
@@ -160,7 +160,7 @@ class Features:
     - ``rows``: the features of each item as a whole, in file order.
     - ``choices``: the options of each item, except "none".
     - ``points_by_side``: the points outside the outline, then the points inside, for each item on points.
-    - ``points_of_cases``: all points of each case; the right points are those on an edit.
+    - ``points_of_cases``: all points of each case; a point is right if it lies on an edit.
     """
 
     rows: dict[str, list[ItemFeatures]]

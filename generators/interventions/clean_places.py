@@ -1,7 +1,7 @@
-"""Search for a clean place: an area of lung that is away from every finding and has the shape and size of a patch.
+"""Search for a clean place in a radiograph, for the altered picture "irrelevant".
 
-The patch covers a lesion. In one altered picture (target) the patch is filled in. In another altered picture
-(irrelevant) the clean place is filled in instead.
+The altered picture "target" has a patch of lung with a lesion filled in. In "irrelevant", a clean place is filled in
+instead: lung of the same shape and size, away from every finding.
 """
 
 from __future__ import annotations

@@ -221,8 +221,8 @@ def make_fresh_job(bench: Benchmark, original: Original, recipes: Iterable[Recip
     - ``recipes``, ``bank``: those that the benchmark was made with. Only recipes with questions on outlines are used.
     - ``seed``: another seed than the benchmark's.
 
-    Raise ``InputError`` if ``seed`` is the benchmark's seed, if no recipe has questions on outlines, or if such a
-    recipe or the bank is not one that the benchmark was made with.
+    Raise ``InputError`` if the benchmark has this seed, if it was made with another bank or with none of the recipes,
+    or if no recipe has questions on outlines.
     """
     if seed == bench.about["seed"]:
         raise InputError(f"--seed {seed}: is the seed of {bench.folder} itself; give another seed.")

@@ -16,9 +16,9 @@ from chexqa.generators.contour.plan import ContourPlan
 class AttributeSurvey:
     """Measures of a lesion's attributes, and the questions on them that were drawn at random.
 
-    Each of these has a value for each kind of question:
+    The fields ``right``, ``stable`` and ``margin`` have one value for each kind of question:
 
-    - ``right``: the numbers of the correct options.
+    - ``right``: which options are correct, as numbers from 0.
     - ``stable``: False if a slightly different mask would change the answer.
     - ``margin``: ``abs(measure - threshold) / threshold`` of the measure that decides the answer.
     """

@@ -149,7 +149,7 @@ def test_many_faults_are_counted_after_the_first_ten(det: Path, cli: Cli) -> Non
     write_det(det, *[entry(f"{number}.png", Bad=[BOX]) for number in range(25)], entry("2.png", Mass=[BOX]))
     err = ingest_det(cli, det)[2]
     assert err.count("'Bad' is not one of ChestX-Det's findings") == 10
-    assert "left out: 15 more entries, which are not listed here" in err
+    assert "left out as well, but not listed here: 15 more entries." in err
 
 
 def test_an_outline_that_crosses_itself_is_filled_even_odd_and_named(det: Path, cli: Cli) -> None:

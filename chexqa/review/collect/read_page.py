@@ -52,8 +52,8 @@ def read_page(path: Path, folder: Path | None) -> SavedPage:
         dealt = row["cells"].get(columns.REVIEWER, name)
         if dealt != name:
             raise InputError(
-                f"{path}: was saved by '{name}', but has rows of the reviewer '{columns.plain(dealt)}'; ask for the "
-                "unchanged file that the page saved."
+                f"{path}: was saved by '{name}', but has rows of the reviewer '{columns.plain(dealt)}'; ask '{name}' "
+                "for the file as the review page saved it, unchanged."
             )
     return SavedPage(path.name, record)
 

@@ -293,7 +293,7 @@ def _texts(parts: Parts, name: str, struck: set[int]) -> Iterator[str]:
 
 
 def is_on(values: Mapping[str, str]) -> bool:
-    """Return True if an element such as ``strike`` has no value or one that means true."""
+    """Return True if an element such as ``strike`` is on: it has no value, or its value means true."""
     return values.get("val", "1") not in ("0", "false")
 
 

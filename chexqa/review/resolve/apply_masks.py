@@ -126,8 +126,8 @@ def _case_of(verdict: Verdict, names: Mapping[tuple[str, str], str], masks: Mani
         case_id = masks.by_row.get(verdict.row)
     if case_id is None:
         raise InputError(
-            f"verdict on '{verdict.row}': the mask was reviewed in a manifest or benchmark with the mark "
-            f"{benchmark_mark(verdict.benchmark)}, but {masks.path} has the mark {benchmark_mark(masks.hash)}; give "
+            f"verdict on '{verdict.row}': was given on another manifest or benchmark "
+            f"({benchmark_mark(verdict.benchmark)}) than {masks.path} ({benchmark_mark(masks.hash)}); give "
             "the manifest that was reviewed, unchanged. If a benchmark was reviewed, add --benchmark with its folder."
         )
     return case_id

@@ -104,7 +104,7 @@ class _NewItems:
         return found
 
     def added_to(self, old_items: Sequence[Item]) -> tuple[Item, ...]:
-        """Return the items that the new benchmark adds to the cases of ``old_items``, without test markers.
+        """Return the items that the new benchmark adds to the cases of ``old_items``; test markers are left out.
 
         An item is added if no item in ``old_items`` has the same question, pictures and options.
         """

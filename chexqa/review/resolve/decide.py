@@ -13,11 +13,11 @@ voted, only adjudicators' votes count.
 - Only "fix", with different corrected answers: contested.
 - Only "fix", with one corrected answer: corrected if at least two persons give it, otherwise contested.
 
-Two checks can change the decision to contested:
+A decision becomes contested in two cases, unless an adjudicator has voted:
 
-- Accepted: two reviewers first gave a blind answer that differs from the key, and no adjudicator has voted.
-- Rejected or sent back: fewer than two persons object (or another given number), and no adjudicator has voted who is
-  not one of the item's reviewers.
+- It is accepted, but two reviewers first gave a blind answer that differs from the key.
+- It is rejected or sent back, but by fewer persons than required (two, if no other number is given). The vote of an
+  adjudicator who also reviewed the item does not prevent this.
 """
 
 from __future__ import annotations

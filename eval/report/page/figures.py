@@ -1,4 +1,4 @@
-"""Plots of the page as files, protocol by protocol."""
+"""The plots of the report's page as figures and SVG files."""
 
 from __future__ import annotations
 

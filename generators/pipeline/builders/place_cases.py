@@ -59,10 +59,10 @@ def kinds_of_present(present: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str
 
 
 def with_place_kinds(survey: Survey, of_present: Mapping[str, set[str]]) -> Survey:
-    """Return a survey without the questions on places that are asked only about cases without the finding.
+    """Return the survey of a case without the finding, with only those kinds of place questions that can be asked.
 
-    The survey of a case with the finding is returned unchanged. The kind ``heart_width`` is always kept.
-    ``of_present`` is the result of :func:`kinds_of_present`.
+    A kind can be asked if ``of_present``, the result of :func:`kinds_of_present`, has it for this finding, or if it is
+    ``heart_width``. The survey of a case with the finding is returned unchanged.
     """
     if survey.places is None or survey.present:
         return survey
