@@ -232,10 +232,10 @@ def few_lost_by_constants(random: np.random.Generator, draws: int, patients: int
                           ) -> tuple[Estimates, float]:  # fmt: skip
     """Simulate two models that are asked about seven findings; one of them always says yes.
 
-    The other says no only to a few of the patients who have one particular finding; ``few`` is the mean number of these
-    patients in a study. The score is ``sensitivity + specificity - 1``, averaged over the findings; half of the
-    patients who are asked about a finding have it. Return each study's estimate of the models' difference, and the true
-    difference.
+    The other also says yes, except to a few of the patients who have one particular finding: it wrongly says no to
+    them. ``few`` is the mean number of these wrong answers in a study. The score is ``sensitivity + specificity - 1``,
+    averaged over the findings; half of the patients who are asked about a finding have it. Return each study's estimate
+    of the models' difference, and the true difference.
     """
     size = patients // (2 * FINDINGS)
     right = [np.full((draws, size), float(keyed_yes)) for keyed_yes in [1, 0] * FINDINGS]

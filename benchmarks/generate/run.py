@@ -160,7 +160,7 @@ def speed(count: int, folder: Path) -> None:
             print(f"{count} cases, {told}: {spent[-1].wall:.1f} s ({count / spent[-1].wall:.2f} cases/s)")
     print(f"time of one worker divided by the time of decoding and encoding alone, with OpenCV (target: {TARGET}): "
           f"{ratios(ones, floors)}")  # fmt: skip
-    print(f"the same ratio, if chexqa's encoder is used for encoding alone: {ratios(ones, owns)}")
+    print(f"the same ratio, if chexqa's encoder is used in place of OpenCV's: {ratios(ones, owns)}")
     print(f"time of one worker divided by the time of two workers: {ratios(ones, twos)}")
     halves = [Spent(pair.wall / 2, pair.processor / 2) for pair in pairs]
     print(f"greatest speed-up that two workers can reach on this machine, measured on decoding and encoding alone: "

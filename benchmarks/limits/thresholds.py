@@ -65,7 +65,8 @@ def side(values: np.ndarray) -> np.ndarray:
 def figures(found: np.ndarray, threshold: float) -> list[np.ndarray]:
     """Return four arrays, each with one number for each of the three tasks.
 
-    The tested depths divide all thresholds into three regions: below, within and above the depths. The arrays are:
+    A threshold lies in one of three regions: below the smallest tested depth, above the largest one, or between them.
+    The arrays are:
 
     1. the median of the fitted thresholds, divided by the true threshold, minus 1;
     2. the share of intervals that contain the true threshold;

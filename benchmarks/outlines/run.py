@@ -184,9 +184,9 @@ def measure(args: argparse.Namespace) -> None:
 
 
 def in_turns(sources: list[Iterator[Lesion]], plans: int) -> Iterator[tuple[Lesion, int]]:
-    """Yield pairs of a lesion and the number of its item; the sources of lesions take turns.
+    """Yield pairs of a lesion and the index of an item made from it; the sources of lesions take turns.
 
-    A real lesion is yielded for ``plans`` items, numbered from 0; a phantom's lesion only for item 0.
+    A real lesion is yielded ``plans`` times, with the indices 0, 1, …; a phantom's lesion once, with the index 0.
     """
     left = list(sources)
     while left:

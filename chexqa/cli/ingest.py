@@ -131,8 +131,8 @@ def _absents(function: Callable[..., Any]) -> Callable[..., Any]:
     "label",
     multiple=True,
     metavar="VALUE=NAME",
-    help="What the masks call a finding or structure. In label maps, VALUE is the number or colour (such as #ff0000) "
-    "of its pixels; otherwise, it is the name in the mask's file name or of the DICOM segment. May be repeated.",
+    help="What the masks call a finding or structure. VALUE is a number or a colour (such as #ff0000) in label "
+    "maps, a segment's name in DICOM files, and otherwise a part of the mask's file name. May be repeated.",
 )
 @click.option(
     "--label-file",
@@ -282,7 +282,7 @@ def chexlocalize(
     "--findings",
     default=",".join(CHEXPERCEPT_FINDINGS),
     show_default=True,
-    help="Findings, separated by commas, that count as absent where a radiograph has no outline. Such a radiograph "
+    help="Findings, separated by commas, that count as absent in a radiograph without any outline. Such a radiograph "
     "becomes one case for each of these findings.",
 )
 @click.option("--source", default="ChestX-Det", show_default=True, help="The data set's name, kept with every case.")

@@ -334,7 +334,7 @@ class PlacesEvidence(_RegionEvidence):
 
 @dataclass(frozen=True, kw_only=True)
 class LungEvidence(_PartsEvidence):
-    """Evidence of a question on severity in the lung ``side``; the covered shares and pixels are of both lungs."""
+    """Evidence of a question on severity in one lung, ``side``. Shares and pixels of both lungs are given."""
 
     side: str
     lung_share: Mapping[str, float]

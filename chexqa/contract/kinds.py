@@ -27,7 +27,7 @@ class Kind:
     - ``about``: the question as a benchmark's card words it.
     - ``heading``: the kind's name as the heading of a narrow column.
     - ``ordered``: True if the options have a natural order; no run changes this order.
-    - ``points``: whether the points in question lie inside or outside the shown outline; None without these points.
+    - ``points``: "inside" or "outside" if the right points lie inside or outside the shown outline, otherwise None.
     - ``yes_no``: True if option 1 means yes and option 2 no.
     - ``drawn_anew``: True if another seed gives the same case other outlines, points or options.
     """

@@ -108,8 +108,8 @@ def read_label_map(path: Path) -> Iterator[Labelled]:
         if len(found) > 1:
             listed = ", ".join(labels[0] for labels, _ in found[:5]) + (", …" if len(found) > 5 else "")
             raise InputError(
-                f"{path}: page {number + 1} has {len(found)} values ({listed}), but each page of such a file "
-                "must be a mask (0 and one other value); save each structure as a page, or the label map as one page."
+                f"{path}: page {number + 1} has {len(found)} values ({listed}), but in a file of several pages, each "
+                "is a mask (0 and one other value); save each structure as a page, or the label map as one page."
             )
         for _, mask in found:
             yield (str(number + 1),), mask

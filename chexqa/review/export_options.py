@@ -22,7 +22,7 @@ class Wish:
 
     - ``overlap``: the share of cases that several reviewers judge.
     - ``readers``: the number of reviewers for each of these cases.
-    - ``planted``: the share of the proposals shown to each reviewer that is wrong on purpose.
+    - ``planted``: the share of wrong proposals among those shown to each reviewer; they are made wrong on purpose.
     - ``both_parts``: True to write the sheets with proposals now; False to write them after the blind answers are in.
     - ``cases``: a file with the ids of the cases, or of single items, to export.
     - ``page_only``: True to write pages instead of sheets.

@@ -74,7 +74,7 @@ class Absent:
         """Return the findings said to be absent in each picture, sorted; findings that the picture shows are left out.
 
         - ``shown``: the findings that each picture of the data set shows.
-        - ``named``: the lines of :meth:`named`, each with the picture's key in ``shown``.
+        - ``named``: pairs of a picture, named as in ``shown``, and a finding that is said to be absent in it ("": all).
         """
         every = set().union(*shown.values())
         absent = {picture: {*every} for picture, own in shown.items() if self.unmasked and not own}

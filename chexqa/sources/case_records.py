@@ -98,7 +98,7 @@ class Outcome:
 
     - ``image_root``: the folder that the manifest's paths are relative to; ``None`` means the manifest's own folder.
     - ``layout``: the names of the expected files, for the error message if no case was found.
-    - ``faults``, ``more_faults``: the reasons why the first entries were left out; the number of other such entries.
+    - ``faults``: the reasons for the first left-out entries; ``more_faults``: the number of further left-out entries.
     - ``mirrored``: the radiographs that are mirrored according to their headers.
     - ``patients``: the Patient IDs found in headers, which are never shown or written.
     - ``again``: the radiographs whose Patient ID an earlier radiograph also has.

@@ -249,10 +249,10 @@ def check_box(box: list[float], where: str) -> None:
 
 
 def picture_of_segments(path: Path, name: str, files: Pictures) -> tuple[str, bool]:
-    """Return the picture of a DICOM SEG, and True if the SEG itself refers to it.
+    """Return the picture of a DICOM SEG and True if the SEG refers to it, else the name to search for and False.
 
-    Otherwise, return the name by which to find the picture: that of the SEG's file, ``name``. It is "" if the picture
-    of this name has another SOP Instance UID than the SEG refers to.
+    The name to search for is ``name``, that of the SEG's file. It is "" if the picture of this name is another one than
+    the SEG refers to, by its SOP Instance UID.
     """
     uid = read_segments(path).picture or ""
     fits = [files.by_uid[uid]] if uid in files.by_uid else files.fitting(uid)
@@ -265,16 +265,17 @@ def paired(
     keys: dict[Path, str], files: Pictures, masks: Path, unmasked: bool, lost: Tally, fault: Callable[[str], None],
     whole: bool = False,
 ) -> list[tuple[Path, str]]:  # fmt: skip
-    """Return each mask with the path of its picture; ``keys`` has the picture's name for each mask, with folders.
+    """Return each mask with the path of its picture; ``keys`` has the picture's name (with folders) for each mask.
 
-    As soon as one mask lies in the same folder as its picture, masks in other folders than their pictures are left out.
-    These and the masks without a picture are added to ``lost``.
+    If any mask lies in the same folder as its picture, all masks that do not are left out. These masks and the masks
+    without a picture are added to ``lost``.
 
     With ``whole``, a file has all shapes of a picture. Then only one file is returned for each picture: the one whose
     name is most like the picture's.
 
-    It is a fault if a mask's name fits several pictures, or if several files fit a picture equally well. With
-    ``unmasked`` (pictures without masks count as free of findings), it is an ``InputError``.
+    Two faults are reported by ``fault``: a mask's name fits several pictures, or several files fit one picture equally
+    well. If ``unmasked`` is True (pictures without masks then count as free of findings), ``InputError`` is raised
+    instead.
     """
     found, fitting = [], _fitting(keys, files)
 

@@ -1,10 +1,11 @@
 """The published measures CGR, UAR and IS, and the four classes made from them (arXiv 2606.17710).
 
-- CGR: how often answers change when the lesion is filled in.
-- IS: how often answers stay when a part of the lung outside the lesion is filled in.
-- UAR: how often the answer about one patient is also the answer about others with the same finding, view, sex and key.
+- CGR: how often answers change when the lesion is filled in (more is better).
+- IS: how often answers stay when a part of the lung outside the lesion is filled in (more is better).
+- UAR: how often the right answer about one patient is also given about others with the same finding, view, sex and key
+  (less is better).
 
-A model that ignores the picture can pass all three: it says yes at random, to more than half of the questions (see
+A model that says yes to most questions, chosen at random without looking at the picture, can pass all three (see
 ``net_grounding``).
 """
 
@@ -66,7 +67,7 @@ def stability(sample: Sample, pairs: pl.DataFrame) -> Rates:
 
 
 def uar(sample: Sample, originals: pl.DataFrame) -> Rates:
-    """Return the measure named UAR: how often a right detection answer is also the answer about another patient.
+    """Return the measure named UAR: how often a right answer on detection is also given about another patient.
 
     The other patients have the same finding, view, sex and key (:func:`with_partners`). UAR is the mean, over all right
     answers, of the share of other patients who get the same answer.

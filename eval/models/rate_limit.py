@@ -2,8 +2,8 @@
 
 - HTTP status 429: the number of simultaneous attempts is halved; it grows again with each answer.
 - Retry-After header: no attempt begins before the given time, up to a bound.
-- Several failures in a row: one attempt follows each pause, if possible at a question that has not been asked yet. If
-  the endpoint stays down, no more questions are asked.
+- Several failures in a row: after each pause, one attempt is made. It asks a question that has not been asked yet, if
+  there is one. If the endpoint stays down, no more questions are asked.
 """
 
 from __future__ import annotations

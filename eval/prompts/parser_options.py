@@ -242,9 +242,9 @@ class Options:
         return Found(frozenset({self.names[name] if by_name and name else self.count}), end, True)
 
     def restated(self, line: str, end: int) -> int:
-        """Return where the finding's name ends, if it follows a "yes" or "no", as in "no pleural effusion".
+        """Return the offset behind the finding's name if it follows a "yes" or "no", as in "no pleural effusion".
 
-        ``end`` is the offset at which the "yes" or "no" ends. It is returned if the name does not follow.
+        If it does not follow, return ``end``, which is the offset behind the "yes" or "no".
         """
         repeated = _REPEATED.match(line, end)
         return repeated.end() if repeated and f" {repeated[1]}" in self.question else end

@@ -74,9 +74,9 @@ def same_words(options: Options, line: str) -> Numbers | None:
 
 
 def sentence(options: Options, line: str, least: int) -> Numbers | None:
-    """Return the options that a sentence states, or None if they are not clear.
+    """Return the options that the sentence ``line`` states, or None if it does not state them clearly.
 
-    They are also not clear if fewer than ``least`` words of the sentence are in the question.
+    A sentence that has fewer than ``least`` words in common with the question is not clear.
     """
     line = line.rstrip(".!。")
     if len(line) > _SENTENCE or re.search(r"[.!?。;\n]", line):

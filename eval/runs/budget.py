@@ -59,10 +59,7 @@ def remark(attempts: int) -> str | None:
 
 
 def has_no_reply(turn: Turn) -> bool:
-    """Return True if no reply to a turn's question is known.
-
-    A reply can have no latency: in a batch, or in an imported turn.
-    """
+    """Return True if a turn has no reply: no answer by its state, and no latency, text or token counts."""
     return turn.state in UNANSWERED and (turn.latency_s, turn.raw, turn.usage) == (None, None, None)
 
 

@@ -146,10 +146,9 @@ class ConversationWorker:
             await self._next()
 
     async def probe(self) -> None:
-        """Take one more open conversation, if one may begin now, and ask its questions; then go on as a worker.
+        """Start one more of the waiting conversations, if allowed now, and ask its questions.
 
-        All workers may be busy with questions that always fail. This conversation shows whether other questions
-        succeed.
+        This shows whether other questions succeed while all workers are busy with questions that always fail.
         """
         if self.open and (self.until is None or self.until.admits(self.open[0])):
             await self._next()

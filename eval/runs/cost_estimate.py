@@ -2,8 +2,8 @@
 
 - Text: four characters count as one token, and a message adds four tokens.
 - Pictures: the tokens follow from the size and the registry's ``image_tokens``.
-- Replies: a new reply has the registry's ``reply_tokens``; a reply that a later request repeats, without its thinking,
-  has 100 tokens.
+- New replies: each has the registry's ``reply_tokens``.
+- Earlier replies that are sent again as history: each has 100 tokens, since its thinking is left out.
 - Answers: all are assumed to be wrong, which gives the longest history.
 - Prefix cache: if a cache is assumed, a request takes the tokens of the request before it from the cache.
 """

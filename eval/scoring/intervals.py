@@ -81,8 +81,8 @@ class IntervalTerms:
     - ``variance``: the variance of the score, with clusters as units.
     - ``least``: the lower limit of ``variance`` in Wilson's interval; NaN for a score that has no such interval.
     - ``rarer``: the number of right or of wrong answers, whichever is smaller, summed over the shares.
-    - ``alike``: the squared weights of a share's clusters, summed over clusters and shares.
-    - ``alike_squares``: (a share's part of ``alike``)² / (the share's clusters - 1), summed over the shares.
+    - ``squares``: the sum of the squared weights of all clusters in all shares.
+    - ``by_freedom``: the sum, over the shares, of (the share's part of ``squares``)² / (number of its clusters - 1).
     """
 
     best: Floats
@@ -90,8 +90,8 @@ class IntervalTerms:
     variance: Floats
     least: Floats
     rarer: Floats
-    alike: Floats
-    alike_squares: Floats
+    squares: Floats
+    by_freedom: Floats
 
     def weighted_sums(self, weights: Table, variance: Floats) -> IntervalTerms:
         """Return the :class:`IntervalTerms` of the sums ``weights @ scores``, which have the given variances."""
@@ -99,13 +99,13 @@ class IntervalTerms:
         least = np.where(_by_row(weights, weights.data < 0) > 0, np.nan, _weighted(weights, self.least, 2))
         return IntervalTerms(
             _weighted(weights, self.best) + _weighted(down, self.scale), _weighted(abs(weights), self.scale), variance,
-            least, _weighted(weights, self.rarer, 0), _weighted(weights, self.alike, 2),
-            _weighted(weights, self.alike_squares, 4),
+            least, _weighted(weights, self.rarer, 0), _weighted(weights, self.squares, 2),
+            _weighted(weights, self.by_freedom, 4),
         )  # fmt: skip
 
     def freedom(self, members: Table) -> Floats:
         """Return each score's degrees of freedom ``(M,)`` by Satterthwaite, at most its number of clusters minus 1."""
-        return np.asarray(np.fmin(np.diff(members.indptr) - 1, _ratio(self.alike**2, self.alike_squares)))
+        return np.asarray(np.fmin(np.diff(members.indptr) - 1, _ratio(self.squares**2, self.by_freedom)))
 
     def of_shares(self, value: Floats, members: Table) -> tuple[Floats, Floats]:
         """Return how far Wilson's interval of each score ``value`` reaches below and above it: two arrays ``(M,)``.
@@ -266,9 +266,9 @@ def _shares(part: Sums, whole: Sums, value: Floats, influence: Table, scale: Flo
     room = part.total * (whole.total - part.total)
     least = (LEAST_EFFECT if binary else 0) * np.nan_to_num(_ratio(room * scale**2, whole.total**3))
     rarer = np.clip(np.minimum(part.total, whole.total - part.total), 0, None)
-    alike = _row_sums(members, 2)
+    squares, freedom = _row_sums(members, 2), np.fmax(clusters - 1, 1)
     made = IntervalTerms(
-        np.ones(len(value)), scale, _row_sums(influence, 2), least, rarer, alike, alike**2 / np.maximum(clusters - 1, 1)
+        np.ones(len(value)), scale, _row_sums(influence, 2), least, rarer, squares, squares**2 / freedom
     )
     below, above = made.of_shares(value, members)
     return Estimates(value, below, above, influence, members, whole.by_cluster, clusters.astype(np.int64), made)
@@ -296,16 +296,16 @@ def jackknifed(value: Floats, apart: Table, sides: tuple[Estimates, Estimates]) 
 def _differences(value: Floats, influence: Table, members: Table, answers: Table, most: float) -> Estimates:
     """Return scores with the intervals of differences; the scores lie between ``-most`` and ``most``."""
     clusters, none, best = np.diff(members.indptr), np.full(len(value), np.nan), np.full(len(value), most)
-    alike = 1 / np.maximum(clusters, 1)
+    squares = 1 / np.maximum(clusters, 1)
     made = IntervalTerms(
-        best, 2 * best, _row_sums(influence, 2), none, none, alike, alike**2 / np.maximum(clusters - 1, 1)
+        best, 2 * best, _row_sums(influence, 2), none, none, squares, squares**2 / np.maximum(clusters - 1, 1)
     )
     below, above = made.of_differences(value, influence, members, answers)
     return Estimates(value, below, above, influence, members, answers, clusters.astype(np.int64), made)
 
 
 def change_per_cluster(influence: Table, members: Table, answers: Table) -> Floats:
-    """Return how far each of M differences moves, as a rule, if its two scores differ on one more cluster: ``(M,)``."""
+    """Return the root mean square change ``(M,)`` of each difference by a cluster on which its two scores differ."""
     # Root mean square, estimated from differences in answers and from shares of the largest possible changes. The
     # smaller estimate is used, as few patients have many answers that weigh much.
     weight = _divided(members, answers)

@@ -294,8 +294,8 @@ def costs(study: ScoredSample) -> pl.DataFrame:
     - ``asked_altered``: the number of finished turns on altered and stressed items.
     - ``cost_altered_usd``: the cost of the turns in ``asked_altered``.
 
-    Turns that ended without a reply (refused, or too long) can lack tokens and a latency; they are then left out of the
-    mean and the median. A cost, mean or median is null if the value of any other turn is unknown.
+    A cost, mean or median is null if a turn with a reply lacks the value. A turn without a reply (refused, or too long)
+    may lack it.
     """
     rows = study.graded.grades.select(*WHO, "state", "cost_usd", "output_tokens", "latency_s", "reply")
     asked = rows.filter(~pl.col("state").is_in(UNFINISHED))

@@ -190,8 +190,8 @@ def _component(part: Part, sides: tuple[str, ...], ground: Ground) -> Component:
 class Judgement:
     """Regions and lungs of a case that count as affected under a recipe's rules.
 
-    With the rule ``component``, a component may be too small to reach the threshold share in any region. Then one
-    region counts as affected: the one of which the component covers the largest share.
+    With the rule ``component``, a component may be too small to cover the threshold share of any region. Then one
+    region counts as affected: the region of which it covers the largest share.
 
     - ``involved``: the affected regions in the order of ``REGIONS``.
     - ``lung_area``: the number of covered pixels of each given lung, keyed by side.

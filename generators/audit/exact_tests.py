@@ -119,15 +119,16 @@ class BinaryScore(NamedTuple):
 
 
 class NullScore(NamedTuple):
-    """Distribution of the number of right answers that a predictor gives by chance.
+    """Distribution of a predictor's number of right answers by chance.
 
-    A hit is a picked candidate that is right. The number of right answers is
-    ``right_without_hits + right_per_hit * hits``.
+    The predictor picks some of the candidates in each contest, such as some of a question's options. A pick that is
+    right is a hit. The number of right answers is ``right_without_hits + right_per_hit * hits``.
 
     - ``mass``: the probabilities of 0, 1, 2, … hits.
-    - ``right_per_hit``: 1 if only picks are answers, 2 if every candidate gets a yes or a no.
+    - ``right_per_hit``: 1 if only the picks are answers. 2 if each candidate gets an answer: yes if picked, otherwise
+      no.
 
-    Example with yes or no: 12 of 20 cases are positive, and 10 cases get a yes. With 6 hits, 4 of the 8 negative cases
+    Example of the second: 12 of 20 cases are positive, and 10 cases get a yes. With 6 hits, 4 of the 8 negative cases
     get a wrong yes and the other 4 a right no, so 10 answers are right. Each further hit also adds a right no.
     Therefore ``right_per_hit`` is 2, and ``right_without_hits`` is -2.
     """
@@ -138,11 +139,10 @@ class NullScore(NamedTuple):
 
     @classmethod
     def of(cls, contests: Iterable[Contest], answers: int, right: int) -> NullScore:
-        """Return the distribution of a predictor's number of right answers, if its picks were drawn at random.
+        """Return the distribution of a predictor's number of right answers by chance.
 
-        - ``contests``: the contests that the predictor took part in.
-        - ``answers``: the number of the predictor's answers: its picks, or all candidates if it answers yes or no to
-          each.
+        - ``contests``: the contests in which the predictor picks candidates.
+        - ``answers``: the number of the predictor's answers: one for each pick, or one for each candidate.
         - ``right``: the observed number of right answers; only the field ``right_without_hits`` depends on it.
         """
         rows = list(contests)

@@ -27,7 +27,7 @@ _DRAWN = (*POINT_KINDS, "revision_result", "location", GRID_CELL)
 
 
 class Feature(NamedTuple):
-    """Measures that may predict answers: those named in ``of``, or only the measure ``name`` if ``of`` is empty."""
+    """Measure called ``name``, or group of measures ``of`` with this name, that may predict answers."""
 
     sort: PredictorClass
     name: str

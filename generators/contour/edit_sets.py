@@ -302,11 +302,11 @@ def area_categories(changes: Weights) -> Numbers:
     """Return two categories ``(N, 2)`` for each of N sets of four pictures, one right and three wrong.
 
     ``changes (N, 3)`` is ``log(wrong area / right area)`` of the wrong pictures. A category is ``4 * grade + rank``.
-    Both categories of a set have the same rank:
+    The two categories of a set have the same rank but different grades:
 
     - rank: the number of wrong pictures with a smaller area than the right picture (0 to 3).
-    - grade of the first category: how much the two smallest areas differ (0 little, 1 more, 2 much).
-    - grade of the second category: how much the smallest and the largest area differ (0 little, 1 more, 2 much).
+    - grade in the first category: how much the two smallest areas differ (0 little, 1 more, 2 much).
+    - grade in the second category: how much the smallest and the largest area differ (0 little, 1 more, 2 much).
     """
     areas = np.sort(np.pad(changes, ((0, 0), (0, 1))), axis=1)
     ranks = (changes < 0).sum(axis=1)
@@ -318,8 +318,10 @@ def area_categories(changes: Weights) -> Numbers:
 def wanted_shares(categories: Numbers, shares: Weights) -> Weights:
     """Return the share of all sets that each of the 12 categories should have, shape ``(12,)``.
 
-    - ``categories (N,)``: the category of each of N sets, one column of the result of :func:`area_categories`.
-    - ``shares (3, 4)``: the share of a grade's sets (row) that each rank should have (column).
+    A category is one of 3 grades combined with one of 4 ranks, as in :func:`area_categories`.
+
+    - ``categories (N,)``: the category of each of N sets.
+    - ``shares (3, 4)``: for each grade (row), the share of its sets that should have each rank (column).
     """
     # Each grade keeps its share of the sets. A guesser sees how large the differences are, so the wanted shares of the
     # ranks must hold in each grade and not only over all grades.

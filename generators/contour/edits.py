@@ -29,8 +29,8 @@ class Deformation:
 
     - ``edit_count_weights``: the weights of one, two and three true edits.
     - ``min_depth``, ``max_depth``: the limits of an edit's depth, divided by the picture's longer side.
-    - ``depth_to_size``: the range from which an edit's depth is drawn before it is limited, divided by the radius of a
-      disc. The disc has the area of the edited part of the lesion.
+    - ``depth_to_size``: the range of an edit's depth before ``min_depth`` and ``max_depth`` limit it, in radii of a
+      disc as large as the edited part of the lesion.
     - ``reach_to_depth``: the range of an edit's reach along the outline, divided by the edit's depth.
     - ``min_share``: the smallest area that an edit changes, divided by the lesion's area.
     - ``max_share``: the largest area that an edit adds, divided by the lesion's area.

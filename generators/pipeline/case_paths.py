@@ -109,8 +109,8 @@ def draw_paths(
 ) -> Draw:
     """Assign question paths to cases at random, up to the recipe's quotas of each finding.
 
-    ``with_finding`` lists ``(finding, image_key)`` of radiographs that show the finding in a case that is not a
-    candidate. These radiographs are never used as lesion-free for this finding.
+    ``with_finding`` has pairs ``(finding, image_key)`` of cases that have the finding but are no candidates. Their
+    radiographs are never used as lesion-free for this finding.
     """
     rows = sorted(candidates, key=lambda row: row.source_case_id)
     paths: dict[str, Path] = {}

@@ -99,7 +99,7 @@ def test_a_file_that_would_be_read_from_the_wrong_folder_is_refused(folders: Pat
     save(tmp_path / "work" / "images" / "p1.png", RAMP.T)
     code, _, err = ingest_folders(cli, folders, tmp_path / "work" / "cases.jsonl")
     assert code == 2
-    assert "p1.png: the manifest would list this file as 'images/p1.png', but the manifest's folder has another file" in err
+    assert "would list this file as 'images/p1.png', but the manifest's folder has another file of that name" in err
     assert not (tmp_path / "work" / "cases.jsonl").exists()
 
 

@@ -13,11 +13,11 @@ voted, only adjudicators' votes count.
 - Only "fix", with different corrected answers: contested.
 - Only "fix", with one corrected answer: corrected if at least two persons give it, otherwise contested.
 
-A decision becomes contested in two cases, unless an adjudicator has voted:
+Two decisions become contested afterwards:
 
-- It is accepted, but two reviewers first gave a blind answer that differs from the key.
-- It is rejected or sent back, but by fewer persons than required (two, if no other number is given). The vote of an
-  adjudicator who also reviewed the item does not prevent this.
+- An accepted item, if two reviewers first gave a blind answer that differs from the key and no adjudicator has voted.
+- An item that is rejected or sent back by fewer persons than required (two, if no other number is given), if no
+  adjudicator has voted. An adjudicator who also reviewed the item does not count here.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class ItemBuilder:
         return Picture("radiograph", self.store(png.encode(image), encode_thumb(image)))
 
     def drawn(self, role: str, image: drawing.Image, *draws: Callable[[drawing.Image], drawing.Image]) -> list[Picture]:
-        """Store pictures of the radiograph ``image``, one with the drawing of each function in ``draws``; return them.
+        """Draw on the radiograph ``image`` with each function in ``draws``; store and return a picture for each.
 
         If the builder's ``controls`` is True, each drawing is also stored on plain grey; if its ``layers`` is True,
         also as a mask.

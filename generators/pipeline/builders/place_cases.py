@@ -59,10 +59,10 @@ def kinds_of_present(present: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str
 
 
 def with_place_kinds(survey: Survey, of_present: Mapping[str, set[str]]) -> Survey:
-    """Return the survey of a case without the finding, with only those kinds of place questions that can be asked.
+    """Return the survey; if its case lacks the finding, remove the kinds of place questions that cannot be asked.
 
-    A kind can be asked if ``of_present``, the result of :func:`kinds_of_present`, has it for this finding, or if it is
-    ``heart_width``. The survey of a case with the finding is returned unchanged.
+    Such a case can be asked a kind if ``of_present`` (the result of :func:`kinds_of_present`) has the kind for the
+    finding, or if the kind is ``heart_width``.
     """
     if survey.places is None or survey.present:
         return survey
