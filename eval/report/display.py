@@ -31,7 +31,7 @@ from chexqa.eval.tables import levels_and_stages
 from chexqa.eval.tables.asked_items import endings, in_reading_order, published, remark, shared, simulated, stand_ins
 from chexqa.eval.tables.grid import MACRO
 from chexqa.eval.tables.model_pairs import CORRECTED, GRID_SCORE
-from chexqa.eval.tables.numbers_markdown_latex import NO_NUMBER, OTHERS_CELL, PRIOR
+from chexqa.eval.tables.numbers_markdown_latex import NO_NUMBER, OTHERS_CELL, PRIOR, partly_corrected
 from chexqa.files.jsonio import Record
 from chexqa.files.terminal import Name, plural
 
@@ -183,6 +183,7 @@ def _headline(part: Frames) -> Table:
         f"{_OF_ANSWERED if unread else ''}"
         f"{_OTHERS_NOTE} {UNDER}"
     )
+    note = " ".join([note, *partly_corrected(part["levels"])])
     if lettered:
         note += " Models with a common letter do not differ significantly (sign-flip test over patients, Holm, 5 %)."
     columns = [*LEVELS, levels_and_stages.OVERALL]

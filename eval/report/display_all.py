@@ -85,9 +85,9 @@ def _as_filed(frames: Frames) -> Iterator[tuple[str, Table]]:
             continue
         frame = whole.drop(CONDITIONS, strict=False)
         texts = {words(column) for column, kind in frame.schema.items() if kind == pl.String}
-        for caption, heads, rows in papers(name, models_first(frame)):
+        for caption, heads, rows, notes in papers(name, models_first(frame)):
             many = min(max(1, sum(1 for _ in takewhile(texts.__contains__, heads))), len(heads) - 1)
-            table = plain_table(caption, ", ".join(heads[:many]), heads[many:])
+            table = plain_table(caption, ", ".join(heads[:many]), heads[many:], " ".join(notes))
             table.columns[0].max_width = 40
             for row in rows:
                 table.add_row(Name(", ".join(row[:many])), *map(Text, row[many:]))

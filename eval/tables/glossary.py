@@ -59,13 +59,16 @@ COLUMNS: dict[str, str] = {
     "shots": "examples shown before each question",
     "level": "coarse: presence of the lesion; fine: its outline; semantic: its description",
     "kinds": "number of kinds of question in the mean",
+    "kinds_corrected": "number of kinds in the mean of scores corrected for chance; a yes/no kind without a finding "
+    "that is keyed both yes and no has no such score, and neither has a kind whose items have one possible answer",
     "items": "number of items",
     "cases": "number of cases",
     "patients": "number of clusters: patients; where these are unknown, studies or images",
     "clusters": "the unit of intervals: patients, studies or images",
     "corrected": "accuracy of all asked items, corrected for chance: sum(a - c) / sum(1 - c) with accuracy a and "
     "chance c; for yes/no kinds sensitivity + specificity - 1, mean over findings; guessing gives 0, and so does a "
-    "constant yes or no",
+    "constant yes or no; items, accuracy, chance and prior also count what is left out here: items with one possible "
+    "answer and, in yes/no kinds, findings that are not keyed both yes and no",
     "accuracy": "share of right answers among all asked items",
     "chance": "expected accuracy of guessing among the possible answers",
     "items_fresh": "number of items of the fresh seed",
@@ -373,12 +376,6 @@ PLAIN: dict[str, int] = {
     "correlation": 2, "criterion": 2, "threshold": 1, "threshold_mm": 2, "slope": 2,
     "brier": 3, "reliability": 3, "resolution": 3, "uncertainty": 3, "auroc": 2,
 }  # fmt: skip
-# Note below tables that have both intervals and corrected p values.
-ADJUSTED = (
-    "Intervals and p are of one comparison each and are not corrected. p holm, and with it differ and verdict, is "
-    "corrected by Holm's method for all tests of its family: two scores may not differ although 0 lies outside the "
-    "interval. Where p and interval come from different methods, they may disagree close to 5 %, too."
-)
 P_VALUES = ("p", "p_holm", "p_labels", "p_alike", "p_alike_holm")
 
 

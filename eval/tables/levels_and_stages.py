@@ -73,7 +73,7 @@ LevelNumbers = tuple[dict[str, tuple[pl.DataFrame, Estimates]], pl.DataFrame]
 def levels(study: ScoredSample, numbers: LevelNumbers | None = None) -> pl.DataFrame:
     """Return the headline: the accuracy of each level, corrected for chance and averaged over its kinds.
 
-    - ``model, protocol, level, kinds, items, patients, corrected, accuracy, chance, unfinished``
+    - ``model, protocol, level, kinds, kinds_corrected, items, patients, corrected, accuracy, chance, unfinished``
     - ``prior, prior_corrected``: the scores of always giving the most frequent answer.
     - ``answered``: the share of items with a readable answer.
     - ``accuracy_answered, corrected_answered``: the scores over these items.
@@ -86,19 +86,19 @@ def levels(study: ScoredSample, numbers: LevelNumbers | None = None) -> pl.DataF
     to = [*WHO, "level"]
     rows = compared(study, [*to, "cluster"])
     means = facts.group_by(to, maintain_order=True).agg(
-        pl.len().alias("kinds"), pl.col("items").sum(),
+        pl.len().alias("kinds"), pl.col("kinds_corrected", "items").sum(),
         pl.col("chance", "prior", "prior_corrected", "answered").mean(),
     ).join(count_patients(rows, to), on=to, maintain_order="left")  # fmt: skip
     keys = next(iter(found.values()))[0]
     overall = means.group_by(WHO, maintain_order=True).agg(
-        pl.lit(OVERALL).alias("level"), pl.col("kinds", "items").sum(),
+        pl.lit(OVERALL).alias("level"), pl.col("kinds", "kinds_corrected", "items").sum(),
         pl.col("chance", "prior", "prior_corrected", "answered").mean(),
     ).join(count_patients(rows, WHO), on=WHO, maintain_order="left")  # fmt: skip
     table = beside(keys, {name: estimates for name, (_, estimates) in found.items()}).join(
         pl.concat([means, overall.select(means.columns)]), on=to, how="left", maintain_order="left"
     )
-    columns = [*WHO, "level", "kinds", "items", "patients", *_spread("corrected"), *_spread("accuracy"), "chance",
-               "prior", "prior_corrected", "answered", *_spread("accuracy_answered"),
+    columns = [*WHO, "level", "kinds", "kinds_corrected", "items", "patients", *_spread("corrected"),
+               *_spread("accuracy"), "chance", "prior", "prior_corrected", "answered", *_spread("accuracy_answered"),
                *_spread("corrected_answered"), *_spread("corrected_guessed")]  # fmt: skip
     results = [*LEVEL_NUMBERS, "answered"]
     return ordered(study, mask_incomplete(study, table.select(columns), results), level=[*LEVELS, OVERALL])
@@ -112,7 +112,8 @@ def level_numbers(study: ScoredSample) -> LevelNumbers:
     """Return the scores :data:`LEVEL_NUMBERS` of each model on the levels, and a table on the kinds of question.
 
     - A score has estimates for each level, followed by those for the mean of the levels.
-    - The table has the numbers of items and patients, and chance, for each model and kind (``Scores.facts``).
+    - The table has the numbers of items and patients, and chance, for each model and kind (``Scores.facts``);
+      ``kinds_corrected`` is 1 if the kind has a score corrected for chance, otherwise 0.
     """
     found = scores(study, compared(study, [*WHO, "level", *SCORED]), ["level", "kind"])
     estimates = (found.accuracy, found.corrected, found.answered, found.answered_corrected, found.guessed_corrected)
@@ -120,7 +121,8 @@ def level_numbers(study: ScoredSample) -> LevelNumbers:
     for name, entry in zip(LEVEL_NUMBERS, estimates, strict=True):
         keys, means = _by_level(found.keys, entry)
         numbers[name] = (keys, means)
-    return numbers, found.facts
+    has_score = pl.Series("kinds_corrected", ~np.isnan(found.corrected.value)).cast(pl.UInt32)
+    return numbers, found.facts.with_columns(has_score)
 
 
 def _by_level(keys: pl.DataFrame, estimates: Estimates) -> tuple[pl.DataFrame, Estimates]:

@@ -8,7 +8,8 @@ from typing import Any
 import polars as pl
 
 from chexqa.eval.tables.asked_items import shared
-from chexqa.eval.tables.glossary import ADJUSTED, P_VALUES, PLAIN, TABLES
+from chexqa.eval.tables.glossary import P_VALUES, PLAIN, TABLES
+from chexqa.eval.tables.levels_and_stages import OVERALL
 from chexqa.files import text
 
 NO_NUMBER = "–"
@@ -26,6 +27,17 @@ _ROWS = {"prior": PRIOR, "most_frequent": OTHERS_CELL, "ceiling": "highest possi
 _BESIDE = {"corrected": {"prior": "prior_corrected"}, "corrected_guessed": {"prior": "prior_corrected"}}
 # A column to show after each model's numbers, and the row that its value is taken from.
 _AFTER = {"levels": ("answered", "mean of levels")}
+# Note below tables with a score corrected for chance beside numbers of all items.
+CORRECTED = (
+    "Scores corrected for chance leave out items with one possible answer and, in yes/no kinds, findings that are not "
+    "keyed both yes and no. Items, accuracy, chance and prior count them."
+)
+# Note below tables that have both intervals and corrected p values.
+ADJUSTED = (
+    "Intervals and p are of one comparison each and are not corrected. p holm, and with it differ and verdict, is "
+    "corrected by Holm's method for all tests of its family: two scores may not differ although 0 lies outside the "
+    "interval. Where p and interval come from different methods, they may disagree close to 5 %, too."
+)
 # Columns with names given by users or sources; they are not translated to words.
 _NAMES = (
     "model",
@@ -46,23 +58,23 @@ _NAMES = (
 def markdown(name: str, frame: pl.DataFrame, notice: str | None) -> str:
     """Return the table as Markdown, under its caption."""
     lines = []
-    for caption, heads, rows in papers(name, frame):
+    for caption, heads, rows, notes in papers(name, frame):
         lines += [f"**{text.markdown(caption)}**" + (f" ({text.markdown(notice)})" if notice else ""), ""]
         lines += ["| " + " | ".join(map(text.markdown, heads)) + " |", "|" + "---|" * len(heads)]
         lines += ["| " + " | ".join(map(text.markdown, row)) + " |" for row in rows]
-        lines += ["", *note(frame)]
+        lines += ["", *notes, *[""] * bool(notes)]
     return "\n".join(lines)
 
 
 def latex(name: str, frame: pl.DataFrame, notice: str | None) -> str:
     """Return the table as LaTeX (packages booktabs and longtable), under its caption."""
     lines = ["% needs \\usepackage{booktabs,longtable}"]
-    for caption, heads, rows in papers(name, frame):
+    for caption, heads, rows, notes in papers(name, frame):
         title = text.latex(caption) + (f" ({text.latex(notice)})" if notice else "")
         lines += [rf"\begin{{longtable}}{{{'l' * len(heads)}}}", rf"\caption{{{title}}}\\", r"\toprule",
                   _latex_row(heads), r"\midrule", r"\endhead", r"\bottomrule", r"\endfoot"]  # fmt: skip
         lines += map(_latex_row, rows)
-        lines += [r"\end{longtable}", *map(text.latex, note(frame)), ""]
+        lines += [r"\end{longtable}", *map(text.latex, notes), ""]
     return "\n".join(lines)
 
 
@@ -76,16 +88,33 @@ def _latex_row(cells: Sequence[str]) -> str:
 
 
 def note(frame: pl.DataFrame) -> list[str]:
-    """Return the sentences below a table: which of its p values and intervals are corrected."""
+    """Return the sentences below a table: which p values are corrected, and what scores corrected for chance count."""
     has_p = "p_holm" in frame.columns and frame["p_holm"].is_not_null().any()
-    return [ADJUSTED] if has_p else []
+    is_corrected = {"corrected", "chance"} <= {*frame.columns}
+    return [ADJUSTED] * has_p + [CORRECTED] * is_corrected + partly_corrected(frame)
 
 
-Paper = tuple[str, list[str], list[list[str]]]
+def partly_corrected(levels: pl.DataFrame) -> list[str]:
+    """Return sentences on the levels in which a kind has no score corrected for chance; none if every kind has one."""
+    if "kinds_corrected" not in levels.columns:
+        return []
+    few = levels.filter((pl.col("level") != OVERALL) & (pl.col("kinds_corrected") < pl.col("kinds")))
+    rows = few.select("level", "kinds_corrected", "kinds").unique(maintain_order=True).rows()
+    if not rows:
+        return []
+    counts = ", ".join(f"{level} {some} of {whole}" for level, some, whole in rows)
+    none = [level for level, some, _ in rows if not some]
+    mean = f" The corrected mean of levels leaves out {' and '.join(none)}; the mean of accuracy does not."
+    return [f"Kinds of question that have a score corrected for chance: {counts}.{mean if none else ''}"]
+
+
+Paper = tuple[str, list[str], list[list[str]], list[str]]
 
 
 def papers(name: str, frame: pl.DataFrame) -> list[Paper]:
-    """Return the table as parts with caption, headings and rows of text; intervals are in brackets, shares in percent.
+    """Return the table as parts with caption, headings, rows of text, and sentences below them.
+
+    Intervals are in brackets, shares in percent.
 
     A table in :data:`WIDE` has one part for each of its measures, such as accuracy, with one row per model.
     """
@@ -93,7 +122,11 @@ def papers(name: str, frame: pl.DataFrame) -> list[Paper]:
     several = "protocol" in frame.columns and frame["protocol"].n_unique() > 1
     if name in WIDE and frame.height:
         return [
-            (f"{caption}: {words(number)}{_where(protocol, several)}", *_wide(name, part, number))
+            (
+                f"{caption}: {words(number)}{_where(protocol, several)}",
+                *_wide(name, part, number),
+                note(part) if number.startswith("corrected") else [],
+            )
             for (protocol,), part in frame.group_by("protocol", maintain_order=True)
             for number in WIDE[name][1]
         ]
@@ -101,7 +134,7 @@ def papers(name: str, frame: pl.DataFrame) -> list[Paper]:
     if not several:
         columns = [column for column in columns if column != "protocol"]
     rows = [[cell(row, column) for column in columns] for row in frame.to_dicts()]
-    return [(caption, [words(column) for column in columns], rows)]
+    return [(caption, [words(column) for column in columns], rows, note(frame))]
 
 
 def _where(protocol: Any, several: bool) -> str:

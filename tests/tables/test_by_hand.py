@@ -32,6 +32,7 @@ from plain_intervals import SPREAD, Number, mean, share, weighted
 from chexqa.contract import benchmark
 from chexqa.eval.scoring import grade, intervals
 from chexqa.eval.tables.all_tables import all_tables
+from chexqa.eval.tables.numbers_markdown_latex import note, papers, partly_corrected
 
 WHO = {"model": "m", "protocol": "end_to_end", "unfinished": 0}
 pytestmark = pytest.mark.xdist_group("by_hand")
@@ -122,11 +123,11 @@ def test_the_tables_without_rows_are_those_of_several_models_or_runs(tables: dic
 
 
 def test_levels(tables: dict[str, pl.DataFrame]) -> None:
-    facts = {  # kinds, items, patients, chance, share of items with an answer
-        "coarse": (1, 5, 4, 1 / 2, 4 / 5),
-        "fine": (1, 2, 2, 1 / 2, 1),
-        "semantic": (4, 8, 2, (1 / 4 + 1 / 8 + 1 / 4 + 1 / 4) / 4, 1),
-        "mean of levels": (6, 15, 4, (1 / 2 + 1 / 2 + 7 / 32) / 3, (4 / 5 + 1 + 1) / 3),
+    facts = {  # kinds, those with a corrected score, items, patients, chance, share of items with an answer
+        "coarse": (1, 1, 5, 4, 1 / 2, 4 / 5),
+        "fine": (1, 0, 2, 2, 1 / 2, 1),
+        "semantic": (4, 4, 8, 2, (1 / 4 + 1 / 8 + 1 / 4 + 1 / 4) / 4, 1),
+        "mean of levels": (6, 5, 15, 4, (1 / 2 + 1 / 2 + 7 / 32) / 3, (4 / 5 + 1 + 1) / 3),
     }
     spreads = {"corrected": (True, False), "accuracy": (False, False), "accuracy_answered": (False, True),
                "corrected_answered": (True, True), "corrected_guessed": (True, False)}  # fmt: skip
@@ -137,12 +138,13 @@ def test_levels(tables: dict[str, pl.DataFrame]) -> None:
     frequent_corrected = {**FREQUENT_CORRECTED, "mean of levels": sum(known) / 2}
     rows = [
         {
-            "level": level, "kinds": kinds, "items": items, "patients": patients, "chance": chance,
-            "prior": frequent[level], "prior_corrected": frequent_corrected[level], "answered": answered,
+            "level": level, "kinds": kinds, "kinds_corrected": corrected, "items": items, "patients": patients,
+            "chance": chance, "answered": answered,
+            "prior": frequent[level], "prior_corrected": frequent_corrected[level],
             **{column: value for name in spreads
                for column, value in columns_of(found[name].get(level), name).items()},
         }
-        for level, (kinds, items, patients, chance, answered) in facts.items()
+        for level, (kinds, corrected, items, patients, chance, answered) in facts.items()
     ]  # fmt: skip
     check(tables["levels"], rows)
     # The same by plain arithmetic: 3 of 5 right; 2 of 2 and 1 of 1; 3 of the 4 answered; two thirds of a mean.
@@ -150,6 +152,13 @@ def test_levels(tables: dict[str, pl.DataFrame]) -> None:
     assert (coarse["accuracy"], coarse["corrected"], coarse["accuracy_answered"]) == pytest.approx((0.6, 1.0, 0.75))
     assert (coarse["accuracy_low"], coarse["accuracy_high"]) == pytest.approx((0.1267, 0.9394), abs=1e-4)
     assert whole["accuracy"] == pytest.approx((3 / 5 + 1 + (1 + 0 + 1 / 2 + 1) / 4) / 3)
+
+
+def test_a_mean_without_a_level_says_so_below_the_corrected_scores_alone(tables: dict[str, pl.DataFrame]) -> None:
+    said = "fine 0 of 1. The corrected mean of levels leaves out fine; the mean of accuracy does not."
+    assert [said in " ".join(notes) for *_, notes in papers("levels", tables["levels"])] == [True, True, False]
+    assert said in note(tables["levels"])[-1]
+    assert partly_corrected(tables["levels"].filter(pl.col("level") != "fine")) == []
 
 
 def test_groups_and_drops(tables: dict[str, pl.DataFrame]) -> None:
