@@ -311,7 +311,7 @@ def main(sources: dict[str, list[Callable[[], Lesion]]], fill: Fill) -> None:
             if pairs:
                 share = told(pairs, classifiers()["random forest"], tested=True)
                 print(
-                    f"  {test}, told from the whole pictures of {len(pairs)} radiographs by a random forest: {share}",
+                    f"  {test}: a random forest on whole pictures ({len(pairs)} radiographs) is right in {share}",
                     flush=True,
                 )
         haze = np.array([[one[0] for one in row[PIXELS[0]]] for row in rows])

@@ -74,7 +74,8 @@ class Absent:
         """Return the findings said to be absent in each picture, sorted; findings that the picture shows are left out.
 
         - ``shown``: the findings that each picture of the data set shows.
-        - ``named``: pairs of a picture, named as in ``shown``, and a finding that is said to be absent in it ("": all).
+        - ``named``: pairs of a picture (named as in ``shown``) and a finding said to be absent in it. The finding ""
+          means that all findings are absent.
         """
         every = set().union(*shown.values())
         absent = {picture: {*every} for picture, own in shown.items() if self.unmasked and not own}

@@ -249,10 +249,10 @@ def check_box(box: list[float], where: str) -> None:
 
 
 def picture_of_segments(path: Path, name: str, files: Pictures) -> tuple[str, bool]:
-    """Return the picture of a DICOM SEG and True if the SEG refers to it, else the name to search for and False.
+    """Return the picture that a DICOM SEG refers to and True, or a name to search for and False if it is not found.
 
-    The name to search for is ``name``, that of the SEG's file. It is "" if the picture of this name is another one than
-    the SEG refers to, by its SOP Instance UID.
+    This name is that of the SEG's file (``name``). It is "" if the picture with this name has another SOP Instance UID
+    than the picture that the SEG refers to.
     """
     uid = read_segments(path).picture or ""
     fits = [files.by_uid[uid]] if uid in files.by_uid else files.fitting(uid)
@@ -267,8 +267,8 @@ def paired(
 ) -> list[tuple[Path, str]]:  # fmt: skip
     """Return each mask with the path of its picture; ``keys`` has the picture's name (with folders) for each mask.
 
-    If any mask lies in the same folder as its picture, all masks that do not are left out. These masks and the masks
-    without a picture are added to ``lost``.
+    If at least one mask lies in its picture's folder, masks that lie in another folder than their picture are left out.
+    They and the masks without a picture are added to ``lost``.
 
     With ``whole``, a file has all shapes of a picture. Then only one file is returned for each picture: the one whose
     name is most like the picture's.

@@ -104,7 +104,7 @@ def makers(plugins: tuple[str, ...]) -> None:
 @click.option(
     "--image-root",
     type=_PATH,
-    help="Folder that the paths in the manifest given by --masks are relative to  [default: the manifest's folder].",
+    help="Folder for relative paths in the manifest given by --masks  [default: the manifest's folder].",
 )
 @click.option(
     "--name",

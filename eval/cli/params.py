@@ -126,10 +126,10 @@ _OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*[a-z])(?![\w-])")
 
 
 def names_arguments(options: Mapping[str, Any] = MappingProxyType({})) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Return a decorator for functions whose errors should name arguments in place of a command's options.
+    """Return a decorator that rewrites a function's errors: they name its arguments in place of a command's options.
 
-    An option becomes the argument's name, as in ``api_base``, or ``blind=True`` for a flag. Options that the function
-    does not have are kept. ``options`` has the annotations of further arguments.
+    For example, ``--api-base`` becomes ``api_base``, and the flag ``--blind`` becomes ``blind=True``. An option without
+    an argument of its name stays. ``options`` has the types of arguments that the function takes as ``**options``.
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:

@@ -52,10 +52,10 @@ def run() -> None:
 def show_status(folder: Path, as_json: bool) -> None:
     """Show each model's progress in RUN: turns done, cost, tokens, rate, time left, last reply and states.
 
-    A run in progress is not disturbed. The rate is in replies a minute, over at most ten minutes before the last reply;
-    the time since the last reply counts as well. A model is "in batches" if batches of its requests have no results
-    yet. A model is "stopped" if no process asks it any more, or if the command that sent its batches has ended before
-    all results arrived.
+    A run in progress is not disturbed. The rate is in replies a minute, from ten minutes before the last reply until
+    now, so it falls while no reply arrives. A model is "in batches" if batches of its requests have no results yet. A
+    model is "stopped" if no process asks it any more, or if the command that sent its batches has ended before all
+    results arrived.
     """
     rows = status(folder)
     if as_json:

@@ -5,7 +5,7 @@
 - UAR: how often the right answer about one patient is also given about others with the same finding, view, sex and key
   (less is better).
 
-A model that says yes to most questions, chosen at random without looking at the picture, can pass all three (see
+A model can pass all three without looking at the picture, by saying yes at random to most questions (see
 ``net_grounding``).
 """
 

@@ -140,7 +140,7 @@ class ConversationWorker:
     async def work(self) -> None:
         """Take open conversations one after another and ask their questions until all are done.
 
-        Return earlier if tasks of :meth:`probe` already hold as many conversations as may be held at once.
+        Return earlier if the largest allowed number of conversations is already taken, as after calls of :meth:`probe`.
         """
         while await self._may_begin() and self._held_now < self.limiter.most:
             await self._next()

@@ -74,13 +74,13 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class IntervalTerms:
-    """Terms ``(M,)`` of the formulas in ``docs/intervals.md``, for M weighted sums of shares of right answers.
+    """Terms ``(M,)`` of the formulas in ``docs/intervals.md``, for M scores that are weighted sums of shares.
 
     - ``best``: the largest possible score; NaN if it is not known.
     - ``scale``: the largest possible score minus the smallest possible score.
     - ``variance``: the variance of the score, with clusters as units.
     - ``least``: the lower limit of ``variance`` in Wilson's interval; NaN for a score that has no such interval.
-    - ``rarer``: the number of right or of wrong answers, whichever is smaller, summed over the shares.
+    - ``rarer``: the sum over the shares of the number of right or of wrong answers, whichever is smaller in the share.
     - ``squares``: the sum of the squared weights of all clusters in all shares.
     - ``by_freedom``: the sum, over the shares, of (the share's part of ``squares``)² / (number of its clusters - 1).
     """
@@ -305,7 +305,7 @@ def _differences(value: Floats, influence: Table, members: Table, answers: Table
 
 
 def change_per_cluster(influence: Table, members: Table, answers: Table) -> Floats:
-    """Return the root mean square change ``(M,)`` of each difference by a cluster on which its two scores differ."""
+    """Return how much one cluster changes each of M differences between two scores, on average: ``(M,)``."""
     # Root mean square, estimated from differences in answers and from shares of the largest possible changes. The
     # smaller estimate is used, as few patients have many answers that weigh much.
     weight = _divided(members, answers)

@@ -157,7 +157,7 @@ def strata(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     - Any other kind has one stratum.
 
     The corrected score of a kind is the mean over its strata. ``by`` names the columns that form groups. In a group, a
-    finding with only one of the keys yes and no is left out.
+    finding is left out if all its items there have the same key.
     """
     # With chance 1/2, a stratum scores 2 * (share of right answers) - 1. The mean over strata is therefore the mean
     # over findings of sensitivity + specificity - 1, which is 0 for every constant answer.

@@ -121,18 +121,15 @@ class BinaryScore(NamedTuple):
 class NullScore(NamedTuple):
     """Distribution of a predictor's number of right answers by chance.
 
-    The predictor picks some of the candidates in each contest, such as some of a question's options. A pick that is
-    right is a hit. The number of right answers is ``right_without_hits + right_per_hit * hits``.
+    A hit is a right one among the predictor's picks. With ``hits`` hits, the number of right answers is
+    ``right_without_hits + right_per_hit * hits``.
 
     - ``mass``: the probabilities of 0, 1, 2, … hits.
-    - ``right_per_hit``: 1 if only the picks are answers. 2 if each candidate gets an answer: yes if picked, otherwise
-      no.
-
-    Example of the second: 12 of 20 cases are positive, and 10 cases get a yes. With 6 hits, 4 of the 8 negative cases
-    get a wrong yes and the other 4 a right no, so 10 answers are right. Each further hit also adds a right no.
-    Therefore ``right_per_hit`` is 2, and ``right_without_hits`` is -2.
     """
 
+    # Example with yes and no: 12 of 20 cases are positive, and 10 get a yes. With 6 hits, 4 of the 8 negative cases
+    # get a wrong yes and the other 4 a right no, so 10 answers are right. Each further hit also adds a right no.
+    # Therefore right_per_hit is 2, and right_without_hits is 10 - 2 * 6 = -2.
     mass: Mass
     right_without_hits: float
     right_per_hit: float
@@ -141,9 +138,9 @@ class NullScore(NamedTuple):
     def of(cls, contests: Iterable[Contest], answers: int, right: int) -> NullScore:
         """Return the distribution of a predictor's number of right answers by chance.
 
-        - ``contests``: the contests in which the predictor picks candidates.
-        - ``answers``: the number of the predictor's answers: one for each pick, or one for each candidate.
-        - ``right``: the observed number of right answers; only the field ``right_without_hits`` depends on it.
+        - ``contests``: the contests in which the predictor picks.
+        - ``answers``: the number of answers: that of the picks, or that of all candidates if those not picked get a no.
+        - ``right``: the observed number of right answers.
         """
         rows = list(contests)
         hits, per_hit = sum(row.hits for row in rows), 1 if answers == sum(row.picked for row in rows) else 2

@@ -27,16 +27,16 @@ _DRAWN = (*POINT_KINDS, "revision_result", "location", GRID_CELL)
 
 
 class Feature(NamedTuple):
-    """Measure called ``name``, or group of measures ``of`` with this name, that may predict answers."""
+    """Measure, or group of measures, that may predict answers; ``group`` is empty for a single measure."""
 
     sort: PredictorClass
     name: str
-    of: tuple[str, ...] = ()
+    group: tuple[str, ...] = ()
 
     @property
     def measures(self) -> tuple[str, ...]:
         """Return the names of the measures."""
-        return self.of or (self.name,)
+        return self.group or (self.name,)
 
 
 def _mods(name: str) -> tuple[str, ...]:

@@ -170,8 +170,8 @@ def _manifest(path: Path, image_root: Path | None, expected: str) -> Mapping[str
     file = manifest[0].manifest
     if sha256_of(file) != expected:
         raise InputError(
-            f"{file}: has changed since the masks were exported from it; give an unchanged copy of this manifest with "
-            "--benchmark."
+            f"{file}: this manifest has changed since the masks were exported from it; give an unchanged copy with "
+            "--benchmark (the option also takes a manifest)."
         )
     return {mask_row_id(case.case_id): case for case in manifest}
 

@@ -15,9 +15,9 @@ voted, only adjudicators' votes count.
 
 Two decisions become contested afterwards:
 
-- An accepted item, if two reviewers first gave a blind answer that differs from the key and no adjudicator has voted.
-- An item that is rejected or sent back by fewer persons than required (two, if no other number is given), if no
-  adjudicator has voted. An adjudicator who also reviewed the item does not count here.
+- accepted, if two reviewers first gave a blind answer that differs from the key; not if an adjudicator has voted.
+- rejected or sent back, if fewer than two persons (or another given number) voted for it; not if an adjudicator has
+  voted who did not review the item.
 """
 
 from __future__ import annotations
