@@ -24,8 +24,8 @@ from chexqa.sources import masks as masks_source
 from chexqa.sources import mimic_ils as mimic_ils_source
 from chexqa.sources import siim as siim_source
 from chexqa.sources.anatomy import Options
-from chexqa.sources.annotations import Absent, Labels
-from chexqa.sources.case_records import Outcome, Terms, read_label_names
+from chexqa.sources.annotations import Absent, Labels, read_label_names
+from chexqa.sources.case_records import Outcome, Terms
 
 _PATH = click.Path(path_type=Path)
 _ANATOMY = (

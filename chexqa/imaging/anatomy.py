@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from chexqa.imaging.masks import components, touching, window
+from chexqa.imaging.masks import components, window
 
 Mask = npt.NDArray[np.bool_]
 
@@ -78,6 +78,15 @@ def grow_lungs(lungs: Lungs, lesion: Mask) -> Lungs:
         return result
 
     return Lungs(grown(lungs.right), grown(lungs.left))
+
+
+def touching(area: Mask, part: Mask) -> Mask:
+    """Return the 4-connected components of ``area`` that share a pixel with ``part``."""
+    labels, count = components(area, 4)
+    touched = np.zeros(count + 1, bool)
+    touched[labels[part]] = True
+    touched[0] = False
+    return np.asarray(touched[labels])
 
 
 def _row_range(mask: Mask) -> tuple[int, int]:

@@ -190,7 +190,7 @@ def read_labels(
     if path.suffix.lower() in dicom.SUFFIXES:
         found = read_segments(path).segments
     else:
-        found = masks.by_value(read_nifti(path, shape)) if is_nifti(path) else masks.read_label_map(path)
+        found = masks.by_value(path, read_nifti(path, shape)) if is_nifti(path) else masks.read_label_map(path)
     for labels, mask in found:
         if (meaning := find(*labels)) is not None:
             yield meaning, mask

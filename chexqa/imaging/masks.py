@@ -6,7 +6,6 @@ columns, starting with zeros. The counts are a list, or a string as pycocotools 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,8 @@ OUTSIDE = 0.02
 # Formats of masks that keep edges sharp, and bounds on label maps.
 _FORMATS = ("PNG", "TIFF")
 MAX_PAGES, MAX_COLOURS = 256, 256
-_RGB, _COLOUR = re.compile(r"\d{1,3}([ ,;]+\d{1,3}){2}"), re.compile("#[0-9a-fA-F]{6}")
+# Largest shares of rims in sharp label maps: of rims of one pixel, and of rims up to a hundredth of the longer side.
+_MOST_THIN, _MOST_WIDE, _LEAST_RIMS = 0.2, 0.5, 16
 _FIRST_CHARACTER, _BITS, _MORE, _SIGN = 48, 5, 0x20, 0x10
 # Seven characters hold 35 bits, more than a count up to MAX_PIXELS needs.
 _MOST_CHARACTERS = 7
@@ -54,14 +54,8 @@ def read_mask_png(path: Path) -> Mask:
     picture = load_page(path, picture, 0)  # size after the EXIF rotation
     by_index = _is_coloured(picture)
     values = np.asarray(picture) if by_index else _mask_values(path, without_palette(picture))
-    low, high = values.min(), values.max()
-    if low == high == 0:
-        return np.zeros(values.shape, np.bool_)
-    if (
-        (high not in (1, 255, 65535) and not by_index)
-        or (low not in (0, high))
-        or bool(((values != 0) & (values != high)).any())
-    ):
+    high = values.max()
+    if (high not in (0, 1, 255, 65535) and not by_index) or ((values != 0) & (values != high)).any():
         found = np.unique(values)
         listed = ", ".join(str(value) for value in found[:5]) + (", …" if len(found) > 5 else "")
         raise InputError(
@@ -115,41 +109,17 @@ def read_label_map(path: Path) -> Iterator[Labelled]:
             yield (str(number + 1),), mask
 
 
-def by_value(values: npt.NDArray[np.integer]) -> Iterator[Labelled]:
-    """Yield the label and the mask of each value except 0."""
+def by_value(path: Path, values: npt.NDArray[np.integer]) -> Iterator[Labelled]:
+    """Yield the label and the mask of each value except 0; raise ``InputError`` if the edges are smoothed."""
+    _refuse_smoothed(path, values)
     for value in np.unique(values[values != 0]).tolist():
         yield (str(value),), values == value
-
-
-def is_outside(label: str) -> bool:
-    """Return True if a label is that of the pixels outside of all structures, 0 or black."""
-    return is_value(label) and not label.strip("#0")
-
-
-def is_value(label: str) -> bool:
-    """Return True if a label is a value or a colour of a label map, as :func:`read_label_map` yields it."""
-    return label.isdecimal() or _COLOUR.fullmatch(label) is not None
-
-
-def as_label(text: str) -> str:
-    """Return the label that a user's text names, spelt as :func:`read_label_map` spells labels.
-
-    >>> as_label("255, 0, 0"), as_label("#FF0000"), as_label("3.0"), as_label(" Fluid ")
-    ('#ff0000', '#ff0000', '3', 'Fluid')
-    """
-    text = text.strip()
-    if re.fullmatch(r"\d+(\.0+)?", text):
-        return str(int(text.partition(".")[0]))
-    parts = [int(part) for part in re.split("[ ,;]+", text)] if _RGB.fullmatch(text) else []
-    if parts and max(parts) < 256:
-        text = "#" + "".join(f"{part:02x}" for part in parts)
-    return text.lower() if _COLOUR.fullmatch(text) else text
 
 
 def _labelled(path: Path, picture: Image.Image) -> Iterator[Labelled]:
     """Yield the labels and the mask of each value of a decoded picture, as :func:`read_label_map` does."""
     if picture.mode not in ("P", "RGB", "RGBA"):
-        yield from by_value(_whole(path, _mask_values(path, picture)))
+        yield from by_value(path, _whole(path, _mask_values(path, picture)))
         return
     pixels = np.asarray(without_palette(picture))
     inside = pixels[..., -1] > 0 if pixels.shape[-1] == 4 else np.ones(pixels.shape[:2], np.bool_)
@@ -163,11 +133,46 @@ def _labelled(path: Path, picture: Image.Image) -> Iterator[Labelled]:
     # Index 0 is outside if it is black; without black as the first colour, the order of a palette says nothing.
     begins_black = picture.mode == "P" and not any((picture.getpalette("RGB") or [1])[:3])
     is_grey = begins_black or not (pixels[..., :3] != pixels[..., :1]).any()
+    if is_grey:
+        _refuse_smoothed(path, np.where(inside, values, 0))
     for value, colour in zip(found.tolist(), colours[inside][first].tolist(), strict=True):
         grey = [str(colour & 255)] if colour % 0x010101 == 0 else []
         labels = [f"#{colour:06x}", *([str(value)] if picture.mode == "P" else grey)]
         if value if begins_black else colour:
             yield tuple(reversed(labels) if is_grey else labels), inside & (values == value)
+
+
+def _refuse_smoothed(path: Path, values: npt.NDArray[np.integer]) -> None:
+    """Raise ``InputError`` if a label map ``(H, W)`` was resized or turned with interpolation.
+
+    The border of two structures then has a rim of values in between, which are the labels of other structures.
+    """
+    for width, most in ((1, _MOST_THIN), (max(values.shape) // 100, _MOST_WIDE)):
+        rims, others = np.add(_count_rims(values, width), _count_rims(values.T, width))
+        if rims >= max(_LEAST_RIMS, most * (rims + others)):
+            raise InputError(
+                f"{path}: has rims of other values around its structures, so its edges are smoothed and the rims "
+                "would count as other structures; resize or turn label maps with nearest neighbour."
+            )
+
+
+def _count_rims(values: npt.NDArray[np.integer], width: int) -> tuple[int, int]:
+    """Return how many rims and how many other borders the rows of a label map ``(H, W)`` cross.
+
+    A rim is a run of at most ``width`` equal pixels between a smaller and a larger value. The other borders are wider
+    runs of this kind, and steps between two values that have a third one of the map between them.
+    """
+    starts = np.flatnonzero(np.diff(values, prepend=values[:, :1] - 1))
+    runs, lengths = values.ravel()[starts], np.diff(starts, append=values.size)
+    joined = starts[1:] % values.shape[1] > 0  # two runs in one row
+    low, high = np.minimum(runs[:-1], runs[1:]), np.maximum(runs[:-1], runs[1:])
+    between = np.zeros(runs.shape, np.bool_)
+    between[1:-1] = joined[:-1] & joined[1:] & ((runs[:-2] < runs[1:-1]) == (runs[1:-1] < runs[2:]))
+    rims = between & (lengths <= width)
+    known = np.unique(runs[~rims])
+    steps = joined & ~rims[:-1] & ~rims[1:]
+    passed = np.searchsorted(known, high, "left") > np.searchsorted(known, low, "right")
+    return int(rims.sum()), int((between & ~rims).sum() + (steps & passed).sum())
 
 
 def _whole(path: Path, values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
@@ -300,15 +305,6 @@ def pixels(mask: Mask) -> npt.NDArray[np.intp]:
     if found is None:
         return np.empty((0, 2), np.intp)
     return np.asarray(found).reshape(-1, 2)[:, ::-1].astype(np.intp)
-
-
-def touching(area: Mask, part: Mask) -> Mask:
-    """Return the 4-connected components of ``area`` that share a pixel with ``part``."""
-    labels, count = components(area, 4)
-    touched = np.zeros(count + 1, bool)
-    touched[labels[part]] = True
-    touched[0] = False
-    return np.asarray(touched[labels])
 
 
 def iou(first: Mask, second: Mask) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import numpy as np
 from chexqa.contract import cases
 from chexqa.contract.findings import FINDINGS
 from chexqa.files.errors import InputError, suggest
-from chexqa.files.jsonio import Record
+from chexqa.files.jsonio import Record, parse_json, read_text
 from chexqa.imaging import masks
 from chexqa.sources.anatomy import Anatomy, Options, bare, tails
 from chexqa.sources.case_records import (
@@ -35,6 +36,7 @@ KNOWN = {
     "pulmonary_fibrosis": "fibrosis", "airspace_opacity": "opacity", "lung_lesion": "lung_lesion",
 }  # fmt: skip
 NONE = ("no_finding", "normal")
+_RGB, _COLOUR = re.compile(r"\d{1,3}([ ,;]+\d{1,3}){2}"), re.compile("#[0-9a-fA-F]{6}")
 _MOST_TOLD = 10  # unknown labels that are told one by one
 _SCALED = (
     "of another size than the annotations were drawn on: their polygons and boxes were scaled, so check with 'chexqa "
@@ -113,7 +115,7 @@ class Labels:
             label, _, name = text.rpartition("=")
             if not label or name not in known:
                 raise InputError(f"{option} {text}: write NAME=finding, such as Fluid=effusion{suggest(name, known)}.")
-            if masks.is_outside(label := masks.as_label(label)):
+            if is_outside(label := as_label(label)):
                 raise InputError(f"{option} {text}: 0 and black are outside of all structures; give another value.")
             if self._names.setdefault(label, name) != name:
                 raise InputError(
@@ -123,7 +125,7 @@ class Labels:
     @property
     def of_values(self) -> bool:
         """True if names are given for values or colours of label maps, such as "3=effusion"."""
-        return bool(self._texts) or any(map(masks.is_value, self._names))
+        return bool(self._texts) or any(map(is_value, self._names))
 
     def named(self, label: str) -> str | None:
         """Return the finding or structure that a label means, or None."""
@@ -153,6 +155,67 @@ class Labels:
                 hint += "; a picture with nothing but such annotations counts as one without any finding"
             tally.remark(outcome.remarks, "annotation", f"not used: {hint}")
         rest.remark(outcome.remarks, "more label", "not used")
+
+
+def read_label_names(path: Path) -> dict[str, str]:
+    """Read the names of the values or colours in label maps; return the names, keyed by value or colour.
+
+    The background (0 or black) is left out. Raises ``InputError`` for any other file than these:
+
+    - A JSON file of nnU-Net or Decathlon. It has ``labels``, either ``{"effusion": 4}`` or ``{"4": "effusion"}``.
+    - A CSV with the columns ``label`` (a value, or a colour such as #ff0000 or 255 0 0) and ``name``.
+    """
+    if path.suffix.lower() != ".json":
+        rows = Table(path, ("label", "name")).rows()
+        return _once(path, ((as_label(row.cells["label"]), row.cells["name"]) for row in rows))
+    data = parse_json(read_text(path), str(path))
+    labels = data.get("labels") if isinstance(data, dict) else None
+    if not isinstance(labels, dict) or not labels:
+        raise InputError(
+            f"{path}: has no 'labels' that name the masks' pixel values; give the dataset.json of nnU-Net or MONAI."
+        )
+    pairs = [(value, name) if isinstance(value, int) else (name, value) for name, value in labels.items()]
+    wrong = next((name for value, name in pairs if not str(value).isdecimal() or not isinstance(name, str)), None)
+    if wrong is not None:
+        raise InputError(f"{path}: the label {wrong!r} needs exactly one pixel value; give --label VALUE=NAME instead.")
+    return _once(path, ((str(int(value)), name) for value, name in pairs))
+
+
+def _once(path: Path, pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the name of each label, except of 0 and black, which are outside of all structures.
+
+    Raises ``InputError`` if a label has two names.
+    """
+    found: dict[str, str] = {}
+    for label, name in pairs:
+        if found.setdefault(label, name) != name:
+            raise InputError(f"{path}: the label {label} has two names, '{found[label]}' and '{name}'; remove one.")
+    return {label: name for label, name in found.items() if not is_outside(label)}
+
+
+def is_outside(label: str) -> bool:
+    """Return True if a label is that of the pixels outside of all structures, 0 or black."""
+    return is_value(label) and not label.strip("#0")
+
+
+def is_value(label: str) -> bool:
+    """Return True if a label is a value or a colour of a label map."""
+    return label.isdecimal() or _COLOUR.fullmatch(label) is not None
+
+
+def as_label(text: str) -> str:
+    """Return the label that a user's text names, as :func:`~chexqa.imaging.masks.read_label_map` spells it.
+
+    >>> as_label("255, 0, 0"), as_label("#FF0000"), as_label("3.0"), as_label(" Fluid ")
+    ('#ff0000', '#ff0000', '3', 'Fluid')
+    """
+    text = text.strip()
+    if re.fullmatch(r"\d+(\.0+)?", text):
+        return str(int(text.partition(".")[0]))
+    parts = [int(part) for part in re.split("[ ,;]+", text)] if _RGB.fullmatch(text) else []
+    if parts and max(parts) < 256:
+        text = "#" + "".join(f"{part:02x}" for part in parts)
+    return text.lower() if _COLOUR.fullmatch(text) else text
 
 
 def joined(sources: list[dict[str, Any]], where: str) -> dict[str, Any]:

@@ -14,11 +14,10 @@ from PIL import ExifTags, Image
 
 from chexqa.contract import cases
 from chexqa.files.errors import InputError
-from chexqa.files.jsonio import Record, is_file, is_folder, parse_json, read_text
+from chexqa.files.jsonio import Record, is_file, is_folder
 from chexqa.files.opening import open_binary
 from chexqa.files.terminal import plural
-from chexqa.imaging import dicom, masks
-from chexqa.sources.tables import Table
+from chexqa.imaging import dicom
 
 PICTURES = (".png", ".jpg", ".jpeg", *dicom.SUFFIXES)
 # Number of faults that are listed; further faults are only counted.
@@ -287,42 +286,6 @@ def size_of(path: Path) -> tuple[int, int] | None:
             return (opened.width, opened.height) if turned else (opened.height, opened.width)
     except (OSError, InputError, Image.DecompressionBombError):
         return None
-
-
-def read_label_names(path: Path) -> dict[str, str]:
-    """Read the names of the values or colours in label maps; return the names, keyed by value or colour.
-
-    The background (0 or black) is left out. Raises ``InputError`` for any other file than these:
-
-    - A JSON file of nnU-Net or Decathlon. It has ``labels``, either ``{"effusion": 4}`` or ``{"4": "effusion"}``.
-    - A CSV with the columns ``label`` (a value, or a colour such as #ff0000 or 255 0 0) and ``name``.
-    """
-    if path.suffix.lower() != ".json":
-        rows = Table(path, ("label", "name")).rows()
-        return _once(path, ((masks.as_label(row.cells["label"]), row.cells["name"]) for row in rows))
-    data = parse_json(read_text(path), str(path))
-    labels = data.get("labels") if isinstance(data, dict) else None
-    if not isinstance(labels, dict) or not labels:
-        raise InputError(
-            f"{path}: has no 'labels' that name the masks' pixel values; give the dataset.json of nnU-Net or MONAI."
-        )
-    pairs = [(value, name) if isinstance(value, int) else (name, value) for name, value in labels.items()]
-    wrong = next((name for value, name in pairs if not str(value).isdecimal() or not isinstance(name, str)), None)
-    if wrong is not None:
-        raise InputError(f"{path}: the label {wrong!r} needs exactly one pixel value; give --label VALUE=NAME instead.")
-    return _once(path, ((str(int(value)), name) for value, name in pairs))
-
-
-def _once(path: Path, pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the name of each label, except of 0 and black, which are outside of all structures.
-
-    Raises ``InputError`` if a label has two names.
-    """
-    found: dict[str, str] = {}
-    for label, name in pairs:
-        if found.setdefault(label, name) != name:
-            raise InputError(f"{path}: the label {label} has two names, '{found[label]}' and '{name}'; remove one.")
-    return {label: name for label, name in found.items() if not masks.is_outside(label)}
 
 
 def remark_unread(images: Path, masks: Path | None, outcome: Outcome) -> None:

@@ -16,6 +16,7 @@ from chexqa.files.jsonio import Record, check, is_file
 from chexqa.files.say import argument
 from chexqa.imaging import dicom
 from chexqa.imaging import masks as masks_module
+from chexqa.imaging.anatomy import touching
 from chexqa.imaging.mask_source import check_pages, is_nifti, read_labels, read_mask
 from chexqa.imaging.read import Mask
 from chexqa.sources.anatomy import Anatomy, Options, bare, tails
@@ -297,7 +298,7 @@ def _of_label_map(path: Path, image: str, files: Pictures, labels: Labels) -> It
     for name, mask in found:
         if name in ("right_lung", "left_lung") and lesions:
             area = np.logical_or.reduce(lesions)
-            mask = mask if (mask & area).any() else mask | masks_module.touching(area, _bordering(mask))
+            mask = mask if (mask & area).any() else mask | touching(area, _bordering(mask))
         yield Annotation(image, name, masks_module.to_rle(mask), str(path))
 
 

@@ -509,6 +509,27 @@ def test_colours_are_labels(images: Path, tmp_path: Path, cli: Cli, name: str) -
     assert (code, "colours, so its edges are smoothed; save it without smoothing" in " ".join(err.split())) == (2, True)
 
 
+@pytest.mark.parametrize("kind", ["L", "P", "RGB"])
+@pytest.mark.parametrize("size", [(2 * WIDE, 2 * TALL), (5 * WIDE, 5 * TALL), (3 * WIDE // 4, 3 * TALL // 4)])
+def test_a_label_map_that_was_resized_with_smoothing_is_refused(
+    images: Path, tmp_path: Path, cli: Cli, kind: str, size: tuple[int, int]
+) -> None:
+    """Without this, the rim of the effusion (4) would be a part of the left lung (2)."""
+    (tmp_path / "maps").mkdir()
+    command = ("--images", images, "--masks", tmp_path / "maps", "--label", "1=right_lung", "--label", "2=left_lung")
+    for name, expected in (("NEAREST", 0), ("BILINEAR", 2)):
+        values = Image.fromarray(label_map()).resize(size, Image.Resampling[name])
+        if kind == "P":
+            values = Image.fromarray(np.asarray(values), mode="P")
+            values.putpalette([0, 0, 0, 255, 0, 0, 0, 255, 0, 0, 0, 255, 255, 255, 0])
+        (values.convert(kind) if kind == "RGB" else values).save(tmp_path / "maps/a.png")
+        code, _, err = cli("ingest", "masks", *command, "--label", "4=effusion", "-o", tmp_path / "m.jsonl")
+        assert (code, "so its edges are smoothed and the rims" in " ".join(err.split())) == (expected, expected == 2), (
+            err
+        )
+        (tmp_path / "m.jsonl").unlink(missing_ok=True)
+
+
 def test_masks_and_stacks_of_masks_in_tiff_are_read(images: Path, tmp_path: Path, cli: Cli) -> None:
     pages = [Image.fromarray(mask.astype(np.uint8) * 255) for mask in (RIGHT, LEFT, FLUID)]
     (tmp_path / "masks/a").mkdir(parents=True)
