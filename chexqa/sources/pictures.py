@@ -249,10 +249,11 @@ def check_box(box: list[float], where: str) -> None:
 
 
 def picture_of_segments(path: Path, name: str, files: Pictures) -> tuple[str, bool]:
-    """Return the picture that a DICOM SEG refers to and True, or a name to search for and False if it is not found.
+    """Return the picture that a DICOM SEG refers to, with True; without such a picture, a name to search for, with
+    False.
 
-    This name is that of the SEG's file (``name``). It is "" if the picture with this name has another SOP Instance UID
-    than the picture that the SEG refers to.
+    The name to search for is ``name``, that of the SEG's file. It is "" if ``files`` has a picture of that name, but
+    with another SOP Instance UID.
     """
     uid = read_segments(path).picture or ""
     fits = [files.by_uid[uid]] if uid in files.by_uid else files.fitting(uid)

@@ -1,12 +1,11 @@
 """The published measures CGR, UAR and IS, and the four classes made from them (arXiv 2606.17710).
 
-- CGR: how often answers change when the lesion is filled in (more is better).
-- IS: how often answers stay when a part of the lung outside the lesion is filled in (more is better).
-- UAR: how often the right answer about one patient is also given about others with the same finding, view, sex and key
-  (less is better).
+- CGR: how often answers change when the lesion is filled in.
+- IS: how often answers stay when a part of the lung outside the lesion is filled in.
+- UAR: how often the right answer about one patient is also given about others with the same finding, view, sex and key.
 
-A model can pass all three without looking at the picture, by saying yes at random to most questions (see
-``net_grounding``).
+The class can mislead. A model that says yes at random to most questions never looks at the picture, but can be in the
+class "uses the picture" (see ``net_grounding``).
 """
 
 from __future__ import annotations

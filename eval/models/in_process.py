@@ -89,7 +89,7 @@ def unregistered(model_id: str, api_base: str | None, registered: Mapping[str, M
 
 
 def placed(model: Model, devices: Iterable[str] = ()) -> Model:
-    """Return a Python callable or open weights with ``devices`` set; return any other model unchanged."""
+    """Return ``model`` with ``devices`` set if it is a Python callable or open weights, otherwise unchanged."""
     # Open weights also get the callable that runs them.
     if model.python is not None:
         return replace(model, python=replace(model.python, devices=tuple(devices)))

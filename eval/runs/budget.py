@@ -59,7 +59,7 @@ def remark(attempts: int) -> str | None:
 
 
 def has_no_reply(turn: Turn) -> bool:
-    """Return True if nothing came back for a turn: it ended without an answer, a latency, text and token counts."""
+    """Return True if nothing came back for a turn: it has no answer, no latency, no text and no token counts."""
     return turn.state in UNANSWERED and (turn.latency_s, turn.raw, turn.usage) == (None, None, None)
 
 

@@ -140,7 +140,8 @@ class ConversationWorker:
     async def work(self) -> None:
         """Take open conversations one after another and ask their questions until all are done.
 
-        Return earlier if the largest allowed number of conversations is already taken, as after calls of :meth:`probe`.
+        Return earlier once the allowed number of conversations is in progress; those that :meth:`probe` started count
+        too.
         """
         while await self._may_begin() and self._held_now < self.limiter.most:
             await self._next()

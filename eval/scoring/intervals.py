@@ -80,7 +80,7 @@ class IntervalTerms:
     - ``scale``: the largest possible score minus the smallest possible score.
     - ``variance``: the variance of the score, with clusters as units.
     - ``least``: the lower limit of ``variance`` in Wilson's interval; NaN for a score that has no such interval.
-    - ``rarer``: the sum over the shares of the number of right or of wrong answers, whichever is smaller in the share.
+    - ``rarer``: the sum, over the shares, of the smaller of two counts: right answers and wrong answers in the share.
     - ``squares``: the sum of the squared weights of all clusters in all shares.
     - ``by_freedom``: the sum, over the shares, of (the share's part of ``squares``)² / (number of its clusters - 1).
     """

@@ -88,7 +88,7 @@ def _latex_row(cells: Sequence[str]) -> str:
 
 
 def note(frame: pl.DataFrame) -> list[str]:
-    """Return the sentences below a table: which p values are corrected, and what scores corrected for chance count."""
+    """Return the sentences below a table, such as which p values are corrected for the number of tests."""
     has_p = "p_holm" in frame.columns and frame["p_holm"].is_not_null().any()
     is_corrected = {"corrected", "chance"} <= {*frame.columns}
     return [ADJUSTED] * has_p + [CORRECTED] * is_corrected + partly_corrected(frame)

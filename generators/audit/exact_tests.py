@@ -121,8 +121,8 @@ class BinaryScore(NamedTuple):
 class NullScore(NamedTuple):
     """Distribution of a predictor's number of right answers by chance.
 
-    A hit is a right one among the predictor's picks. With ``hits`` hits, the number of right answers is
-    ``right_without_hits + right_per_hit * hits``.
+    A hit is a pick that is right. A candidate that is not picked may count as an answer "no", which can be right as
+    well. Therefore, ``hits`` hits make ``right_without_hits + right_per_hit * hits`` right answers.
 
     - ``mass``: the probabilities of 0, 1, 2, … hits.
     """
@@ -139,7 +139,8 @@ class NullScore(NamedTuple):
         """Return the distribution of a predictor's number of right answers by chance.
 
         - ``contests``: the contests in which the predictor picks.
-        - ``answers``: the number of answers: that of the picks, or that of all candidates if those not picked get a no.
+        - ``answers``: the number of answers: one for each pick; or, if candidates that are not picked count as "no",
+          one for each candidate.
         - ``right``: the observed number of right answers.
         """
         rows = list(contests)
