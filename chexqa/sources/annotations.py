@@ -27,7 +27,7 @@ from chexqa.sources.case_records import (
     record,
     remark_unread,
 )
-from chexqa.sources.pictures import Annotation, Pictures
+from chexqa.sources.pictures import Annotation, Pictures, of_roboflow
 from chexqa.sources.tables import Table
 
 # Names that public data sets use for chexqa's findings and structures.
@@ -38,9 +38,9 @@ KNOWN = {
 NONE = ("no_finding", "normal")
 _RGB, _COLOUR = re.compile(r"\d{1,3}([ ,;]+\d{1,3}){2}"), re.compile("#[0-9a-fA-F]{6}")
 _MOST_TOLD = 10  # unknown labels that are told one by one
-_SCALED = (
-    "of another size than the annotations were drawn on: their polygons and boxes were scaled, so check with 'chexqa "
-    "show' that they lie where they should"
+_OF_ROBOFLOW = (
+    "exported by Roboflow: check that README.roboflow.txt names no augmentation, because a flipped radiograph has the "
+    "patient's sides exchanged"
 )
 
 
@@ -152,7 +152,7 @@ class Labels:
                 continue
             hint = f"give {self._option} '{label}=NAME' to use them (NAME: a finding, {', '.join(cases.STRUCTURES)})"
             if unmasked:
-                hint += "; a picture with nothing but such annotations counts as one without any finding"
+                hint += "; a picture with such annotations and no finding counts as one without any finding"
             tally.remark(outcome.remarks, "annotation", f"not used: {hint}")
         rest.remark(outcome.remarks, "more label", "not used")
 
@@ -277,7 +277,7 @@ def _records(
         if name is not None and one.source is not None:
             by_name.setdefault(name, []).append(one)
     seen = list(dict.fromkeys([*shapes, *names]))
-    lost, unmarked, boxed = Tally(), Tally(), Tally()
+    lost, unmarked, boxed, exported = Tally(), Tally(), Tally(), Tally()
     named: list[tuple[str, str]] = []
     for name, finding in absent.named():
         path = files.first(name)
@@ -287,10 +287,14 @@ def _records(
         named.append((image, finding))
         seen += [image] * (image not in seen)
     without = absent.findings({image: shapes.get(image, {}).keys() & FINDINGS.keys() for image in seen}, named)
+    copies = Counter(filter(None, map(of_roboflow, seen)))
     uses = Counter(path for image in seen if (path := files.first(image)) is not None)
     for image in seen:
         by_name = shapes.get(image, {})
         try:
+            if original := of_roboflow(image):
+                _check_copies(image, original, copies[original])
+                exported.add(image)
             path = files.find(image, uses)
             if path is None:
                 lost.add(image)
@@ -316,8 +320,19 @@ def _records(
                 boxed.add(image)
             yield record(f"{bare(image)}/{finding}", placed, finding, mask, terms, **details)
     lost.remark(outcome.remarks, "picture", "not found and left out")
-    files.scaled.remark(outcome.remarks, "picture", _SCALED)
+    files.remark(outcome.remarks)
+    exported.remark(outcome.remarks, "picture", _OF_ROBOFLOW)
     labels.remark(outcome, absent.unmasked)
     boxed.remark(outcome.remarks, "case", "without an outline: only tasks that ask for a place use boxes")
     unmarked.remark(outcome.remarks, "picture", "without an annotated finding (left out)")
     anatomy.remark()
+
+
+def _check_copies(image: str, original: str, count: int) -> None:
+    """Raise ``InputError`` if a picture is one of several that Roboflow made of one."""
+    if count > 1:
+        raise InputError(
+            f"{image}: is one of {count} pictures that Roboflow made of {original}, and flipped ones have the "
+            f"patient's sides exchanged; export a version without augmentation or, if {count} pictures had this name, "
+            "rename them."
+        )

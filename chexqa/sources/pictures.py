@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import numpy as np
 
@@ -30,10 +31,16 @@ AS_SHARES = (
 )
 # Names that tools give to the pictures they export, with the original name as the first group (and its suffix as the
 # second): Label Studio's "0a1b2c3d-x.png" and Roboflow's "x_png.rf.0a1b….jpg".
-_RENAMED = (re.compile(r"[0-9a-f]{8}-(.+)"), re.compile(r"(.+)_(png|jpg|jpeg)\.rf\.[0-9A-Za-z]+\.\w+"))
+_ROBOFLOW = re.compile(r"(.+)_(png|jpg|jpeg)\.rf\.[0-9A-Za-z]+\.\w+")
+_RENAMED = (re.compile(r"[0-9a-f]{8}-(.+)"), _ROBOFLOW)
 # Names that data sets give to the mask of x: QaTa-COV19's "mask_x" and Shenzhen's "x_mask".
 _OF_MASKS = (re.compile("mask[ _-](.+)", re.I), re.compile("(.+)[ _-](?:mask|seg|segmentation|label)", re.I))
 _CHANNEL = "_0000"  # nnU-Net's picture of the mask x is x_0000
+_LEAST_IN_CORNER = 20  # pictures with shapes from which their place says something
+_SCALED = (
+    "of another size than the annotations were drawn on: their shapes are scaled, so check with 'chexqa show' that "
+    "they lie where they should"
+)
 
 
 class Annotation(NamedTuple):
@@ -68,6 +75,16 @@ def file_names(name: str) -> list[str]:
     return [name, bare(name), *renamed, *_without_mask(name), bare(name) + _CHANNEL]
 
 
+def of_roboflow(name: str) -> str | None:
+    """Return the name that a picture had before Roboflow exported it; None if its name is not one of Roboflow's.
+
+    >>> of_roboflow("train/x_png.rf.0a1b2c3d.jpg"), of_roboflow("x.png")
+    ('x.png', None)
+    """
+    found = _ROBOFLOW.fullmatch(name.replace("\\", "/").rsplit("/", 1)[-1])
+    return found and ".".join(found.groups())
+
+
 def _without_mask(name: str) -> list[str]:
     """Return "x" for the name of a mask, such as "mask_x.png", otherwise nothing."""
     return [found[1] for form in _OF_MASKS if (found := form.fullmatch(bare(name)))]
@@ -97,10 +114,7 @@ def shared_folders(path: str, name: str) -> int:
 
 
 class Pictures:
-    """Lookup of the pictures of a folder by path, by file name, or by file name without suffix.
-
-    ``scaled`` counts the pictures whose outlines or boxes were scaled, as these were drawn on a copy of another size.
-    """
+    """Lookup of the pictures of a folder by path, by file name, or by file name without suffix."""
 
     def __init__(self, root: Path, drawn_on: str | None = None, masks_folder: Path | None = None) -> None:
         """Take the folder ``root`` of pictures.
@@ -109,7 +123,7 @@ class Pictures:
           (width, height); "pictures" or None for the sizes of the pictures in ``root``.
         - ``masks_folder``: a folder without pictures; if it is ``root``, subfolders with a picture's name have none.
         """
-        self.root, self.scaled, self._scaled = root, Tally(), set[str]()
+        self.root, self._scaled, self._in_corner = root, dict[str, str](), dict[str, bool]()
         self._masks_folder = masks_folder
         found = _SIZE.fullmatch(drawn_on or "")
         self._frame = (int(found[2]), int(found[1])) if found else None
@@ -153,18 +167,19 @@ class Pictures:
         Raise ``InputError`` if the two pictures have different proportions.
         """
         assert one.source is not None, "shapes without a source are not kept"
-        source, size, frame = one.source, self.size(one.image), one.frame or self._frame
-        if size is None or frame is None or size == frame or "size" in source:
+        source, size = one.source, self.size(one.image)
+        frame = source.get("size") or one.frame or self._frame
+        if size is None or frame is None or size == tuple(frame):
             return source
-        if not proportional(frame, size):
+        if "size" not in source and not proportional(frame, size):
             shape = "box was" if "box" in source else "polygons were"
             raise InputError(
                 f"{one.where}: its {shape} drawn on a picture of {frame[1]} x {frame[0]} px, but {one.image} has other "
                 f"proportions ({size[1]} x {size[0]} px); give the pictures that the annotations were drawn on."
             )
-        if one.image not in self._scaled:
-            self._scaled.add(one.image)
-            self.scaled.add(f"{one.image} ({frame[1]} x {frame[0]} to {size[1]} x {size[0]} px)")
+        self._scaled.setdefault(one.image, f"{frame[1]} x {frame[0]} to {size[1]} x {size[0]} px")
+        if "size" in source:  # scaled when the mask is read
+            return source
         by = np.array([size[1] / frame[1], size[0] / frame[0]])
         if "box" in source:
             return {"box": (np.array(source["box"]) * [*by, *by]).round(3).tolist()}
@@ -184,7 +199,7 @@ class Pictures:
                 "leave out --drawn-on, or correct the size in the data set."
             )
         size, source = frame or self.size(one.image), one.source
-        if source is None or size is None:
+        if source is None or size is None or "size" in source:
             return
         x, y, width, height = source.get("box", (0, 0, 0, 0))
         points = [(x + width, y + height), *(point for polygon in source.get("polygons", ()) for point in polygon)]
@@ -195,6 +210,21 @@ class Pictures:
                 f"{one.where}: the shape reaches x = {right:g}, y = {bottom:g}, but {one.image} "
                 f"{'is said to have' if frame else 'has'} only {size[1]} x {size[0]} px; give the pictures that the "
                 "annotations were drawn on, or their size (--drawn-on)."
+            )
+        in_corner = 2 * right <= size[1] and 2 * bottom <= size[0]
+        self._in_corner[one.image] = in_corner and self._in_corner.get(one.image, True)
+
+    def remark(self, remarks: list[str]) -> None:
+        """Add a remark if shapes were scaled, and one if no shape that was checked leaves the upper left quarter."""
+        scaled = Tally()
+        for image, sizes in self._scaled.items():
+            scaled.add(f"{image} ({sizes})")
+        scaled.remark(remarks, "picture", _SCALED)
+        if len(self._in_corner) >= _LEAST_IN_CORNER and all(self._in_corner.values()):
+            remarks.append(
+                f"{len(self._in_corner)} pictures have shapes, all of them in the upper left quarter, as if they were "
+                "drawn on smaller pictures than stated: check with 'chexqa show' that they lie where they should, or "
+                "correct the pictures' width and height in the file or --drawn-on"
             )
 
     @cached_property
@@ -222,10 +252,13 @@ class Pictures:
         """
         if ".." not in Path(name).parts and not Path(name).is_absolute() and is_file(self.root / name):
             return [name]
-        plain = file_names(composed(name).replace("\\", "/").split("/")[-1])
-        fits = next((self._by_name[key] for key in plain if key in self._by_name), [])
-        most = max((shared_folders(path, name) for path in fits), default=0)
-        return [path for path in fits if shared_folders(path, name) == most]
+        asked = composed(name).replace("\\", "/")
+        # Label Studio escapes names as in web addresses, and puts "?d=" before the path of a local file.
+        ways = dict.fromkeys((asked, unquote(asked).rpartition("?d=")[2]))
+        keys = ((key, way) for way in ways for key in file_names(way.rsplit("/", 1)[-1]))
+        fits, said = next(((self._by_name[key], way) for key, way in keys if key in self._by_name), ([], asked))
+        most = max((shared_folders(path, said) for path in fits), default=0)
+        return [path for path in fits if shared_folders(path, said) == most]
 
     def has_picture_of_mask(self, name: str) -> bool:
         """Return True for the name of a mask such as "x_mask" if there is a picture "x"."""

@@ -60,6 +60,8 @@ def loaded(out: Path) -> list[cases.LoadedCase]:
         "../../data/upload/3/0a1b2c3d-a.png",
         "a_png.rf.0123456789abcdef0123456789abcdef.jpg",
         "C:\\export\\a.png",
+        "/data/local-files/?d=set%2Fa.png",
+        "/data/upload/3/0a1b2c3d-%61.png",
     ],
 )
 def test_pictures_are_found_by_the_names_that_tools_give_them(
@@ -149,7 +151,7 @@ def test_run_lengths_of_another_size_agree_with_a_bbox_of_either_size(
 ) -> None:
     file = coco(tmp_path / "c.json", ["a.png"], segmentation=masks.to_rle(FLUID[::2, ::2].copy()), bbox=box)
     code, _, err = cli("ingest", "coco", file, "--images", images, "-o", tmp_path / "m.jsonl")
-    assert code == 0, err
+    assert (code, "the first is a.png (80 x 60 to 160 x 120 px)" in " ".join(err.split())) == (0, True), err
 
 
 def test_an_inverted_mask_is_refused(images: Path, tmp_path: Path, cli: Cli) -> None:
@@ -274,6 +276,35 @@ def test_shapes_drawn_on_a_smaller_picture_are_scaled(
     assert np.array_equal(loaded(tmp_path / "m.jsonl")[0].source_mask, FLUID)
 
 
+def test_shapes_that_all_lie_in_the_upper_left_quarter_are_named(images: Path, tmp_path: Path, cli: Cli) -> None:
+    """The file states the size of the pictures, but its polygons are those of copies of half the size."""
+    names = [f"{number}.png" for number in range(20)]
+    for name in names:
+        shutil.copy(images / "a.png", images / name)
+    file = coco(tmp_path / "c.json", names, segmentation=[[value / 2 for value in SQUARE[0]]])
+    command = ("ingest", "coco", file, "--images", images, "-o")
+    code, _, err = cli(*command, tmp_path / "m.jsonl")
+    assert (code, "20 pictures have shapes, all of them in the upper left quarter" in err) == (0, True), err
+    data = json.loads(file.read_text())
+    data["annotations"].append(data["annotations"][0] | {"id": 20, "segmentation": SQUARE})
+    file.write_text(json.dumps(data))
+    code, _, err = cli(*command, tmp_path / "n.jsonl")
+    assert (code, "quarter" in err) == (0, False), err
+
+
+def test_copies_that_roboflow_made_of_a_picture_are_left_out(images: Path, tmp_path: Path, cli: Cli) -> None:
+    """Some of them may be flipped, so that a finding of the left lung would be one of the right lung."""
+    names = [f"{name}_png.rf.{mark * 32}.jpg" for name, mark in (("a", "0"), ("a", "1"), ("b", "2"))]
+    for name in names:
+        shutil.copy(images / "a.png", images / name)
+    command = ("ingest", "coco", coco(tmp_path / "c.json", names), "--images", images, "-o", tmp_path / "m.jsonl")
+    code, _, err = cli(*command)
+    said = " ".join(err.split())
+    assert (code, f"{names[0]}: is one of 2 pictures that Roboflow made of a.png" in said) == (0, True), err
+    assert "1 picture exported by Roboflow: check that README.roboflow.txt names no augmentation" in said
+    assert [case.image.name for case in cases.read_manifest(tmp_path / "m.jsonl")] == names[2:]
+
+
 def test_shapes_for_an_unknown_size_are_refused(images: Path, tmp_path: Path, cli: Cli) -> None:
     """Half of the size of a radiograph, they would lie in its upper left quarter."""
     command = ("--images", images, "-o", tmp_path / "m.jsonl")
@@ -380,7 +411,7 @@ def test_labels_without_a_meaning_are_told_apart_from_no_labels(images: Path, tm
     command = ("ingest", "coco", file, "--images", images, "--absent-unmasked", "-o", tmp_path / "m.jsonl")
     code, _, err = cli(*command)
     assert code == 0
-    assert "a picture with nothing but such annotations counts as one without any finding" in " ".join(err.split())
+    assert "a picture with such annotations and no finding counts as one without any finding" in " ".join(err.split())
 
 
 @pytest.mark.parametrize(
