@@ -282,8 +282,7 @@ def check_box(box: list[float], where: str) -> None:
 
 
 def picture_of_segments(path: Path, name: str, files: Pictures) -> tuple[str, bool]:
-    """Return the picture that a DICOM SEG refers to, with True; without such a picture, a name to search for, with
-    False.
+    """Return the picture that a DICOM SEG refers to, and True; if there is none, a name to search for, and False.
 
     The name to search for is ``name``, that of the SEG's file. It is "" if ``files`` has a picture of that name, but
     with another SOP Instance UID.
