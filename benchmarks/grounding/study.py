@@ -175,9 +175,9 @@ def blind_to_side(bench: Benchmark, models: int) -> None:
     study = scored_sample(planted_looks.graded(bench, planted_looks.run_with(bench, names, turns)))
     pairs = answer_pairs.answer_pairs(study).filter("right")
     _, found = followed_keys.side_followed(study.sample, pairs)
-    print(f"models that pick a side at random: of {pairs.height:,} comparisons answered right, "
-          f"{100 * float(np.nanmean(found.value)):.1f} % are also answered right on the mirrored picture (50 % "
-          "expected)")  # fmt: skip
+    print(f"models that pick a side at random: {pairs.height:,} correct answers, of which "
+          f"{100 * float(np.nanmean(found.value)):.1f} % are also correct on the mirrored picture (50 % expected)"
+          )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -126,7 +126,7 @@ def again(bench: Benchmark, repeats: int) -> None:
         else:
             print(f"{name}, {number}: true value {100 * due:.1f} %, mean estimate {100 * float(np.mean(inside)):.1f} %")
     for number, all_ in held.items():
-        print(f"intervals of {number} that contain the true value: {100 * float(np.mean(all_)):.1f} % of {len(all_)}")
+        print(f"{number}: {100 * float(np.mean(all_)):.1f} % of {len(all_)} intervals contain the true value")
 
 
 if __name__ == "__main__":

@@ -285,7 +285,7 @@ class _Rules:
 
 
 class Folders:
-    """Folders that a manifest's paths are relative to; a path out of these folders is an error."""
+    """Folders that a manifest's paths are relative to; a path that leads outside them is an error."""
 
     def __init__(self, manifest: Path, image_root: Path | None) -> None:
         """Look for files in the manifest's folder first, then in the image root."""

@@ -264,8 +264,8 @@ def _rim(core: Mask, side: str) -> npt.NDArray[np.intp]:
 def regions(lungs: Lungs) -> dict[str, Mask]:
     """Return the masks ``(H, W)`` of up to 20 regions of both lungs, keyed by name, in the order of ``REGIONS``.
 
-    A region can be empty. A zone is the union of its medial and its lateral part. The zone's peripheral part and the
-    costophrenic angle overlap the medial and the lateral part.
+    A region can be empty. Each lung has three zones, each divided into a medial and a lateral part. A zone's peripheral
+    part and the costophrenic angle overlap these two parts.
     """
     found = {}
     for side, frame in frames(lungs).items():

@@ -1,7 +1,7 @@
 """Export of a benchmark in the layout of CheXpercept's own release, which its evaluation scripts read.
 
 The layout has only perception items (stages 1 to 4) and their answers. Grid items, patients, sex, age and evidence are
-left out. The key of a phantom case says that the case is a phantom.
+left out. The name of a phantom case says that it is a phantom.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pairs of answers: an original answer, and the answer to its question about an altered picture."""
+"""Pairs of answers to the same question: one about the original picture, one about an altered picture."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def with_thirds(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows with the column ``size``: the lesion's third by size among the lesions of its finding.
+    """Return the rows with the column ``size``: the smallest, middle or largest third of the finding's lesions.
 
     ``size`` is null for a finding with fewer than three lesions.
     """
@@ -97,8 +97,10 @@ def _columns(values: Mapping[str, influence.Estimate]) -> dict[str, float | None
 def domains(table: pl.DataFrame, known: pl.DataFrame, domain: Mapping[str, str | None]) -> pl.DataFrame:
     """Return, for each training domain, the mean, the lowest and the highest score of its models.
 
-    - ``table``: localization, the models' means over findings.
-    - ``known``: recognition, the models' means over findings.
+    The scores are localization and recognition; each is a model's mean over findings.
+
+    - ``table``: the localization scores of the models.
+    - ``known``: the recognition scores of the models.
     - ``domain``: each model's domain; models of unknown domain (None) are left out.
     """
     macro = table.filter(pl.col("finding") == recognition.MACRO).select("model", *GROUNDING)

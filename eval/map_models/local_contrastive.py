@@ -3,14 +3,14 @@
 A model's folder has ``map_model.json`` (fields ``image``, ``text``, ``map``), a text model with its tokenizer in the
 folder ``text``, and a state dict with these keys:
 
-- ``trunk.*``: a network of torchvision. Its layer named by the setting ``layer`` of the field ``image`` gives the
-  features of each region.
+- ``trunk.*``: a network of torchvision. One of its layers gives the features of each region; ``layer`` in the field
+  ``image`` names this layer.
 - ``local.*``: a linear layer from these features to the common space of pictures and text.
 - ``global.*``: a linear layer from the features of the last layer, averaged over the picture, to the common space.
 - ``text.*``: a linear layer from the text model's embeddings to the common space; optional.
 
-The field ``map`` says how a map is made: ``attention`` is the mean over the words of each word's attention to the
-regions; ``cosine`` is the cosine similarity of each region with the sentence.
+The field ``map`` says how a map is made. With ``attention``, each word's attention to the regions is averaged over the
+words. With ``cosine``, the map is the cosine similarity of each region with the sentence.
 """
 
 from __future__ import annotations

@@ -90,8 +90,8 @@ def read_second_masks(
         }
     if not found:
         raise InputError(
-            f"{folder}: has no mask for any case of {benchmark.folder}; name the masks by the case ids of the "
-            "benchmark's source manifest: as file names CASE.png in a folder, or as case_id in a manifest of the masks."
+            f"{folder}: has no mask for any case of {benchmark.folder}; give a folder of files CASE.png, or a manifest "
+            "with case_id. CASE and case_id are case ids of the manifest that the benchmark was made from."
         )
     return found
 

@@ -228,7 +228,7 @@ def tests(matrix: ScoreMatrix, domains: Mapping[str, str], margin: float) -> pl.
     """Test the difference on every score between every two models, and between the medical and the general models.
 
     The p-values are not corrected. They are computed apart from the intervals: an interval may contain 0 although p is
-    below 0.05. Models are called alike if their scores differ by less than the fraction ``margin``.
+    below 0.05. Models are called alike if their scores differ by less than ``margin`` (0.05 is 5 points).
     """
     count = len(matrix.models)
     rows: list[tuple[Any, ...]] = []

@@ -66,8 +66,8 @@ def survey(
 
     - ``perception``, ``grid``, ``places``: the recipes; None for a recipe that is not used.
     - ``others``: the findings that the manifest gives as present in the same radiograph.
-    - ``reviewed``: True to give a case no questions if its mask, lungs or radiograph changed after reviewers approved
-      the mask; its survey then has the reason.
+    - ``reviewed``: True if only masks that reviewers approved may be used. If the mask, the lungs or the radiograph
+      changed afterwards, the case gets no questions, and its survey says why.
     """
     wants_perception = perception is not None and case.finding in perception.findings
     wants_grid = grid is not None and case.finding in grid.findings and case.present

@@ -334,7 +334,7 @@ def test_a_later_review_clears_a_dispute_and_keeps_the_trail(bench: Benchmark) -
     assert answer.review["earlier"]["status"] == "contested"
     text = (third.folder / "README.md").read_text()
     assert text.index("### Version 3") < text.index("### Version 2")
-    with pytest.raises(Exception, match="does not have the same item"):
+    with pytest.raises(Exception, match="the item is missing or different in"):
         written(third, review(second))
 
 

@@ -103,10 +103,7 @@ class Verdict:
         return objects and self.reason is None and self.comment is None
 
     def after(self, old: Verdict) -> Verdict:
-        """Return a copy of this verdict that replaces ``old``.
-
-        The copy's ``earlier`` lists the entries in ``old.earlier``, followed by the entries of ``old``.
-        """
+        """Return a copy of this verdict that replaces ``old``; the copy's ``earlier`` also has what ``old`` says."""
         answer = None if old.answer is None else list(old.answer)
         said: Record = {
             "verdict": old.verdict, "answer": answer, "reason": old.reason, "comment": old.comment,
@@ -355,10 +352,10 @@ def by_item(verdicts: Iterable[Verdict], loaded: Benchmark) -> dict[str, list[Ve
             )
         if verdict.row not in names or not _is_on(verdict, loaded, names[verdict.row]):
             raise InputError(
-                f"verdict on '{verdict.row}': was given on the benchmark {benchmark_mark(verdict.benchmark)}, and "
-                f"{loaded.folder} ('{loaded.name}' version {loaded.about['version']}, {benchmark_mark(loaded.hash)}) "
-                "does not have the same item; give the benchmark that was reviewed, or carry over the verdicts on "
-                "unchanged items with 'chexqa review carry OLD NEW'."
+                f"verdict on '{verdict.row}': was given on another benchmark ({benchmark_mark(verdict.benchmark)}); "
+                f"the item is missing or different in {loaded.folder} ('{loaded.name}' version "
+                f"{loaded.about['version']}, {benchmark_mark(loaded.hash)}); give the benchmark that was reviewed, or "
+                "carry over the verdicts on unchanged items with 'chexqa review carry OLD NEW'."
             )
         check_answers(verdict, loaded.item[names[verdict.row]])
         found.setdefault(names[verdict.row], []).append(verdict)
