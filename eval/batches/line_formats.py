@@ -174,7 +174,7 @@ FORMS: dict[str, Form] = {"openai": OpenAIForm(), "gemini": GeminiForm()}
 def form_of(model: Model) -> Form:
     """Return the line format of a model's provider; raise ``InputError`` if the provider has no batch endpoint."""
     provider = model.litellm.partition("/")[0]
-    if data_policy.is_baseline(model):
+    if data_policy.is_baseline(model) or model.python is not None:
         raise InputError(
             f"--batch: '{model.name}' runs on this machine, so it cannot be asked in batches; leave out --batch."
         )

@@ -59,7 +59,7 @@ class Resolution(NamedTuple):
     - ``items``, ``patients``: the numbers of items and patients that count in the score.
     - ``standard_error``: the standard error of the models' difference.
     - ``detectable``: the smallest difference that is detected with the wanted power.
-    - ``largest``: the largest difference that two models can have.
+    - ``largest``: the largest difference that two models can have with the assumed discordance.
     - ``power``: the probability that a difference D is detected.
     - ``needed``: how many patients in all a study must have to detect D with the wanted power.
     - ``alike``: how many patients in all a study must have to show that two equal models differ by less than D.
@@ -82,7 +82,7 @@ class Resolution(NamedTuple):
 
     @property
     def can_detect(self) -> bool:
-        """Return True if the study detects the largest difference that two models can have."""
+        """Return True if the study detects a difference of ``largest``."""
         return self.detectable is not None and self.detectable <= self.largest
 
     @property

@@ -148,8 +148,8 @@ def check(model: Model) -> None:
     left = [name for name in model.decoding if traits.takes is not None and name not in traits.takes]
     if left and not traits.decoding_at_load:
         raise InputError(
-            f"{model.python.who}: the function has no argument '{left[0]}', which an option such as --set "
-            f"{left[0]}=… would pass to it; add this keyword argument to the function, or leave the option out."
+            f"{model.python.who}: the function has no argument '{left[0]}', so it cannot be called with one; add this "
+            f"keyword argument to the function, or leave '{left[0]}' out."
         )
     if missing := [name for name in traits.needs if name not in model.decoding]:
         raise InputError(

@@ -236,12 +236,12 @@ class RateLimiter:
         left = longest - (now - since)
         if left <= 0:
             self.given_up = not self.closed
-            self.close(f"the model was given up because its endpoint failed for {now - since:,.0f} s")
+            self.close(f"the model was given up because every attempt failed for {now - since:,.0f} s")
             return
         seconds = min(patience.pause_s * 2**self._pauses, patience.pause_limit_s, left)
         self._pauses += 1
         self._paused_at = now
-        self._shut(now, seconds, "endpoint down")
+        self._shut(now, seconds, "model down")
         self.on_pause()
 
     def _shut(self, now: float, seconds: float, why: str) -> None:

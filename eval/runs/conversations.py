@@ -87,6 +87,7 @@ class ConversationWorker:
         self.limiter, self.tracker, self.watch = limiter, None if data_policy.is_baseline(model) else tracker, watch
         self.until, self.pictures = until, pictures
         self._held_now = self._rejected = 0
+        self._refuses = "its endpoint refused" if model.python is None else "its code failed at"
         self._held_back: list[tuple[PlannedConversation, Turn]] = []
         self._prompter, self._frame = plan.prompter, coordinate_systems.named(model.frame, f"model '{model.name}'")
         self.responder = baselines.BaselineResponder(plan.benchmark, plan.seed)
@@ -192,10 +193,10 @@ class ConversationWorker:
             said.append(before)
 
     def _reject(self) -> None:
-        """Count a question that the endpoint refused; stop if the endpoint has refused every question so far."""
+        """Count a question that the endpoint or the model's code refused; stop if none has been answered so far."""
         self._rejected += 1
         if self._rejected >= REJECTED_AT_FIRST and not self._has_answered:
-            self.stop(f"its endpoint refused each of the first {self._rejected} questions", MEND)
+            self.stop(f"{self._refuses} each of its first questions", MEND)
 
     async def settle(self) -> None:
         """Log the overflows that were held back (see the class)."""
@@ -295,7 +296,7 @@ class ConversationWorker:
         """Log a turn, and stop if its reply shows that no question will be answered."""
         await self._log(turn)
         if reply.fatal:
-            self.stop("its endpoint would reject every request with this error", MEND)
+            self.stop("no request can succeed after this error", MEND)
         elif turn.state == ERROR and reply.rejected:
             self.progress.then = MEND
             self._reject()

@@ -143,8 +143,9 @@ def unfinished(rows: Sequence[ModelProgress], in_python: bool = False) -> Unfini
     open_ = [progress for progress in rows if progress.unfinished]
     if not open_:
         return _left_out(rows, in_python)
-    whys = {progress.stopped for progress in open_} | {progress.error for progress in open_ if in_python}
-    why = f" ({'; '.join(sorted(filter(None, whys)))})" if any(whys) else ""
+    errors, stops = {progress.error for progress in open_ if in_python}, {progress.stopped for progress in open_}
+    whys = [*sorted(filter(None, errors)), *sorted(filter(None, stops))]
+    why = f" ({'; '.join(whys)})" if whys else ""
     steps = {progress.then for progress in open_}
     then = steps.pop() if len(steps) == 1 else AGAIN if steps.isdisjoint((MEND, RAISE)) else MEND
     left, pending = sum(progress.unfinished for progress in open_), sum(progress.pending for progress in open_)

@@ -365,7 +365,7 @@ def test_a_server_that_never_answered_is_given_up_soon_and_the_other_models_go_o
     down, up = runner.run(order)
     assert (up.unfinished, up.stopped) == (0, None)
     assert down.stopped is not None
-    assert down.stopped.startswith("the model was given up because its endpoint failed for ")
+    assert down.stopped.startswith("the model was given up because every attempt failed for ")
     assert down.unfinished == len(bench.items)
     # Three failures while up to eight are in flight, then one attempt after each pause of 0.02, 0.04, 0.08 and 0.06 s.
     assert 3 < down.limiter.failures["connection"] <= 2 + 8 + 4

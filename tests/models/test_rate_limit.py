@@ -129,7 +129,7 @@ def test_failures_in_a_row_pause_the_model_and_one_attempt_at_a_time_sees_whethe
         assert limiter.pause is None
         await fail(limiter, "timeout")
         assert limiter.pause is not None
-        assert limiter.pause.why == "endpoint down"
+        assert limiter.pause.why == "model down"
         assert limiter.limit == 1
         tasks = [asyncio.create_task(answer(limiter)) for _ in range(4)]
         await asyncio.gather(*tasks)
@@ -171,7 +171,7 @@ def test_an_endpoint_that_stays_down_is_given_up_sooner_where_it_never_answered(
         began = time.monotonic()
         while not limiter.closed:
             await fail(limiter, "connection")
-        with pytest.raises(ClosedError, match="given up because its endpoint failed"):
+        with pytest.raises(ClosedError, match="given up because every attempt failed"):
             await answer(limiter)
         assert time.monotonic() - began > 0.9 * seconds
         assert limiter.failures["connection"] < 20

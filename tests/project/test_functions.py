@@ -38,12 +38,16 @@ def test_a_run_goes_on_and_what_is_left_is_an_error_that_says_why(tiny_benchmark
             raise OSError("no disk")
         return "Answer: 1"
 
-    with pytest.raises(UnfinishedError, match=r"turns unfinished \(OSError: no disk .*call the function again to ask"):
-        chexqa.evaluate(tiny_benchmark, sometimes, tmp_path / "run", name="mine")
-    run = chexqa.evaluate(tiny_benchmark, sometimes, tmp_path / "run", name="mine", allow_unfinished=True)
+    with pytest.raises(UnfinishedError, match=r"\(OSError: no disk .*; its code failed at .*call the function again"):
+        chexqa.evaluate(tiny_benchmark, sometimes, tmp_path / "run", name="mine", protocol="independent")
+    run = chexqa.evaluate(
+        tiny_benchmark, sometimes, tmp_path / "run", name="mine", protocol="independent", allow_unfinished=True
+    )
     assert set(run.frame()["state"]) == {"error"}
     works[0] = True
-    run = chexqa.evaluate(chexqa.load_benchmark(tiny_benchmark), sometimes, tmp_path / "run", name="mine")
+    run = chexqa.evaluate(
+        chexqa.load_benchmark(tiny_benchmark), sometimes, tmp_path / "run", name="mine", protocol="independent"
+    )
     assert "error" not in set(run.frame()["state"])
     assert set(run.frame()["model"]) == {"mine"}
 
@@ -129,7 +133,8 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
         ("gpt-5.44", {}, "did you mean"),
         ("lingshu-32b", {}, "lingshu-32b: set CHEXQA_LINGSHU_32B_URL"),
         ([answer, "baseline/oracle"], {"name": "x"}, "can only name a single callable"),
-        (answer, {"decoding": {"max_tokens": 3}}, "has no argument 'max_tokens'"),
+        (answer, {"max_tokens": 3}, "has no argument 'max_tokens', so it .* or leave 'max_tokens' out"),
+        (answer, {"batch": "files"}, "^batch: 'answer' runs on this machine"),
         (answer, {"protocl": "independent"}, "there is no option 'protocl' .did you mean 'protocol'"),
         ("gpt-5.44", {"shot": 3}, "there is no option 'shot' .did you mean 'shots'"),
         (answer, {"concurrency": 0}, "'concurrency': 0 is not in the range"),
