@@ -1,6 +1,4 @@
-"""Commands before a run: ``estimate`` (questions, cost), ``power`` (detectable differences) and ``plan``
-(preregistration).
-"""
+"""Commands before a run: ``estimate`` (questions, cost), ``power`` (differences) and ``plan`` (preregistration)."""
 
 from __future__ import annotations
 
@@ -339,8 +337,8 @@ def _show_power(
     out.print(
         "patients: the number of patients with items that count in the score.\n"
         "least found: the smallest difference, in points, that a test detects in four of five studies; the level of "
-        f"the test is 5 %{family}; 'none': these patients are too few to detect even the largest difference that two "
-        f"models can have if they disagree on {100 * assumed.discordance:g} % of the items.\n"
+        f"the test is 5 %{family}; 'none': too few for the largest difference that is possible if two models "
+        f"disagree on {100 * assumed.discordance:g} % of the items.\n"
         f"power at {difference:g}: the share of studies of this size that detect a difference of "
         f"{difference:g} points.\n"
         "needed: the number of patients with which four of five studies with the same mix of items detect a difference "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,14 @@ PROTOCOL = click.option(
 )  # fmt: skip
 
 
+class _Tables(click.Choice[str]):
+    """Type of an option: names of tables, separated by commas."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the names as a tuple; raise click's error for a name that no table has."""
+        return tuple(super(_Tables, self).convert(name.strip(), param, ctx) for name in value.split(","))
+
+
 def graded_runs(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the arguments and options that :func:`read` needs."""
     for add in (PLAN, MARGIN, PROTOCOL, SHARED, FRESH, SECOND, REVIEWED, ON, REREAD, MODELS, PARTIAL, BENCHMARK, RUNS):
@@ -98,15 +107,14 @@ def graded_runs(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("-o", "--out", metavar="DIR", type=click.Path(path_type=Path),
               help="Folder for grades.parquet (a row for each answer) and every table as CSV.")  # fmt: skip
 @OVERWRITE
-@click.option("--table", "named", metavar="NAME", multiple=True,
-              type=click.Choice([*display_all.NAMES, display_all.ALL]),
-              help="Print the table NAME; 'all' prints every table that is laid out for a terminal. May be repeated. "
-              "By default the main tables are printed.")  # fmt: skip
+@click.option("--table", "named", metavar="A,B", multiple=True, type=_Tables([*display_all.NAMES, display_all.ALL]),
+              help="Print the tables A and B; 'all' prints every table that is laid out for a terminal. May be "
+              "repeated. By default the main tables are printed.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the tables as one JSON object.")
 def grade(
     out: Path | None,
     overwrite: bool,
-    named: tuple[str, ...],
+    named: tuple[tuple[str, ...], ...],
     as_json: bool,
     **choice: Any,
 ) -> None:
@@ -130,7 +138,7 @@ def grade(
         for group in made:
             if group.count > 1:
                 console().rule(group.title, style="bold")
-            display_all.show(group, console(), named)
+            display_all.show(group, console(), [*chain.from_iterable(named)])
         if len(made) > 1:
             console().print(SEVERAL, style="yellow", soft_wrap=True)
     if out is not None and files is not None:

@@ -54,8 +54,8 @@ def show(group: Group, out: Console, named: Collection[str] = ()) -> None:
     laid_out, as_filed = ([name for name in left if (name in LAID_OUT) == own] for own in (True, False))
     if left and not named:
         out.print()
-        out.print(Text(f"More tables (--table NAME, or --table {ALL}): {', '.join(laid_out)}.", style="dim"))
-        out.print(Text(f"With the columns of their files (--table NAME): {', '.join(as_filed)}.", style="dim"))
+        out.print(Text(f"More tables (--table A,B or --table {ALL}): {', '.join(laid_out)}.", style="dim"))
+        out.print(Text(f"With the columns of their files (--table A,B): {', '.join(as_filed)}.", style="dim"))
 
 
 def _of_models(frames: Frames) -> Iterator[tuple[str, Table]]:

@@ -51,15 +51,17 @@ def item_sets(rows: pl.DataFrame, by: Sequence[str]) -> dict[tuple[Any, ...], tu
 
 
 def remark(graded: Graded) -> str | None:
-    """Return a sentence if only some items were asked, or if models were asked different items; otherwise None.
+    """Return a sentence if only some items were asked, or if models were asked or finished different items.
 
-    Models are compared within each task (perception, grid).
+    The result is None otherwise. Models are compared within each task (perception, grid).
     """
-    rows = graded.grades.select("model", "protocol", "item_id", "case_id", _TASK)
-    by_task = item_sets(rows, ["model", "protocol", "task"])
+    rows = graded.grades.select("model", "protocol", "item_id", "case_id", "state", _TASK)
     counts = graded.benchmark.about["counts"]
-    tasks = {task for _, _, task in by_task}
-    if all(len({mark for (_, _, one), mark in by_task.items() if one == task}) <= 1 for task in tasks):
+    did = "were asked"
+    if graded.allow_partial and _asked_the_same(rows):
+        finished = rows.filter(~pl.col("state").is_in(UNFINISHED))
+        rows, did = (rows, did) if _asked_the_same(finished) else (finished, "finished")
+    if _asked_the_same(rows):
         items, cases = rows["item_id"].n_unique(), rows["case_id"].n_unique()
         if items == len(graded.benchmark.items):
             return None
@@ -78,9 +80,17 @@ def remark(graded: Graded) -> str | None:
         sets.setdefault(mark, []).append(f"{model} ({protocol})" if several else model)
     told = [f"{plural(count, 'item')} for {_some(names)}" for (count, _), names in sets.items()]
     return (
-        f"Models were asked different items ({'; '.join(told[:_NAMED])}{'; …' if told[_NAMED:] else ''}), so their "
+        f"Models {did} different items ({'; '.join(told[:_NAMED])}{'; …' if told[_NAMED:] else ''}), so their "
         "numbers cannot be compared. Chance and other values of the items are shown only if they are equal for all "
         "models."
+    )
+
+
+def _asked_the_same(rows: pl.DataFrame) -> bool:
+    """Return True if all models have rows of the same items in each task that they share."""
+    by_task = item_sets(rows, ["model", "protocol", "task"])
+    return all(
+        len({mark for (_, _, one), mark in by_task.items() if one == task}) <= 1 for task in {key[2] for key in by_task}
     )
 
 

@@ -11,6 +11,7 @@ from chexqa.eval.tables.asked_items import shared
 from chexqa.eval.tables.glossary import P_VALUES, PLAIN, TABLES
 from chexqa.eval.tables.levels_and_stages import OVERALL
 from chexqa.files import text
+from chexqa.files.text import few
 
 NO_NUMBER = "–"
 # Tables spread over the values of one column: that column, the numbers shown, and the reference rows below the models.
@@ -98,12 +99,18 @@ def partly_corrected(levels: pl.DataFrame) -> list[str]:
     """Return sentences on the levels in which a kind has no score corrected for chance; none if every kind has one."""
     if "kinds_corrected" not in levels.columns:
         return []
-    few = levels.filter((pl.col("level") != OVERALL) & (pl.col("kinds_corrected") < pl.col("kinds")))
-    rows = few.select("level", "kinds_corrected", "kinds").unique(maintain_order=True).rows()
+    columns = "level", "kinds_corrected", "kinds", "model"
+    of_levels = levels.filter(pl.col("level") != OVERALL).select(columns).unique(maintain_order=True)
+    models = of_levels["model"].n_unique()
+    found: dict[tuple[str, int, int], list[str]] = {}
+    for level, some, whole, model in of_levels.rows():
+        found.setdefault((level, some, whole), []).append(model)
+    rows = [(level, some, whole, "" if len(names) == models else f" ({few(names)})")
+            for (level, some, whole), names in found.items() if some < whole]  # fmt: skip
     if not rows:
         return []
-    counts = ", ".join(f"{level} {some} of {whole}" for level, some, whole in rows)
-    none = [level for level, some, _ in rows if not some]
+    counts = ", ".join(f"{level} {some} of {whole}{whose}" for level, some, whole, whose in rows)
+    none = [f"{level}{whose}" for level, some, _, whose in rows if not some]
     mean = f" The corrected mean of levels leaves out {' and '.join(none)}; the mean of accuracy does not."
     return [f"Kinds of question that have a score corrected for chance: {counts}.{mean if none else ''}"]
 

@@ -148,10 +148,17 @@ def test_every_table_of_the_page_on_reports_can_be_printed(cli: Cli, phantom_run
     text = (DOCS / "report.md").read_text(encoding="utf-8")
     named = {name for inside in re.findall(r"\*\* \((`[^)]*`)\)", text) for name in re.findall(r"`(\w+)`", inside)}
     assert {"levels", "states", "costs", "published"} < named
-    code, out, _ = cli("grade", phantom_run, *(part for name in sorted(named) for part in ("--table", name)))
+    code, out, _ = cli("grade", phantom_run, "--table", ",".join(sorted(named)))
     assert code == 0
     assert "Cost in dollars, tokens of a reply, and seconds to a reply" in out
     assert "Table 'published': these runs have no rows for it; it needs a benchmark of real radiographs" in out
+
+
+def test_models_that_finished_different_items_are_said_to(cli: Cli, tiny_benchmark: Path, tmp_path: Path) -> None:
+    runs = [log(tmp_path / "a", tiny_benchmark, "a"), log(tmp_path / "b", tiny_benchmark, "b", skip=1)]
+    whole, partial = (" ".join(cli("grade", *runs, *more)[1].split()) for more in ((), ("--allow-partial",)))
+    assert re.search(r"Models finished different items \((\d+) items for a; \d+ items for b\), so their", partial)
+    assert "different items" not in whole
 
 
 def test_a_table_without_rows_says_what_fills_it(phantom_run: Path) -> None:
