@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from chexqa.files.errors import InputError
+from chexqa.files.errors import InputError, WrongParts
 from chexqa.files.jsonio import check, parse_json, read_text
 from chexqa.sources.anatomy import Options
 from chexqa.sources.annotations import Absent, Labels, from_annotations
@@ -44,8 +44,11 @@ def ingest(
     """
     files = Pictures(images, drawn_on)
     found = list(_padchest(file, files) if file.suffix.lower() == ".json" else _table(file))
+    wrong = WrongParts(file)
     for one in found:
-        files.check_inside(one)
+        with wrong.collected():
+            files.check_inside(one)
+    wrong.conclude()
     return from_annotations(found, (), files, manifest, terms, anatomy, labels, absent)
 
 
@@ -60,17 +63,20 @@ def _table(file: Path) -> Iterator[Annotation]:
             f"({', '.join(_NIH)}); the first line has {table.listed}."
         )
     sized = {*_SIZE} <= {*table.columns}
+    wrong = WrongParts(table.path)
     for row in table.rows():
-        where = f"{table.path}, line {row.line}"
-        image, label, *cells = (row.cells[name] for name in columns)
-        if not any(cells):
-            yield Annotation(image, label, None, where)
-            continue
-        x, y, right, bottom = (_number(cell, where) for cell in cells)
-        box = [x, y, right - x, bottom - y] if columns is _VINDR else [x, y, right, bottom]
-        width, height = (round(_number(row.cells[name], where)) for name in _SIZE) if sized else (0, 0)
-        frame = (height, width) if height > 0 and width > 0 else None
-        yield Annotation(image, label, {"box": _checked(box, where)}, where, frame=frame)
+        with wrong.collected():
+            where = f"{table.path}, line {row.line}"
+            image, label, *cells = (row.cells[name] for name in columns)
+            if not any(cells):
+                yield Annotation(image, label, None, where)
+                continue
+            x, y, right, bottom = (_number(cell, where) for cell in cells)
+            box = [x, y, right - x, bottom - y] if columns is _VINDR else [x, y, right, bottom]
+            width, height = (round(_number(row.cells[name], where)) for name in _SIZE) if sized else (0, 0)
+            frame = (height, width) if height > 0 and width > 0 else None
+            yield Annotation(image, label, {"box": _checked(box, where)}, where, frame=frame)
+    wrong.conclude()
 
 
 def _padchest(file: Path, files: Pictures) -> Iterator[Annotation]:

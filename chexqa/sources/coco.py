@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from chexqa.files.errors import InputError
+from chexqa.files.errors import InputError, WrongParts
 from chexqa.files.jsonio import Record, check, parse_json, read_text
 from chexqa.imaging import masks
 from chexqa.imaging.read import MAX_PIXELS
@@ -107,19 +107,22 @@ def _by_id(entries: list[Record], noun: str, field: str, file: Path) -> Iterator
 def _shapes(
     entries: list[Record], pictures: dict[int | str, Record], named: dict[int | str, str], files: Pictures, file: Path
 ) -> Iterator[Annotation]:
+    wrong = WrongParts(file, "annotations")
     for place, entry in enumerate(entries, start=1):
-        where = f"{file}, annotation {entry.get('id', place)}"
-        image, category = entry["image_id"], entry["category_id"]
-        if image not in pictures or category not in named:
-            missing = f"image {image}" if image not in pictures else f"category {category}"
-            raise InputError(f"{where}: refers to {missing}, which the file does not list; export the file again.")
-        about, source = pictures[image], _source(entry, where)
-        _check_box(entry, about, source, where)
-        height, width = about.get("height"), about.get("width")
-        frame = (height, width) if height and width else None
-        made = Annotation(about["file_name"], named[category], source, where, frame=frame)
-        files.check_inside(made)
-        yield made
+        with wrong.collected():
+            where = f"{file}, annotation {entry.get('id', place)}"
+            image, category = entry["image_id"], entry["category_id"]
+            if image not in pictures or category not in named:
+                missing = f"image {image}" if image not in pictures else f"category {category}"
+                raise InputError(f"{where}: refers to {missing}, which the file does not list; export the file again.")
+            about, source = pictures[image], _source(entry, where)
+            _check_box(entry, about, source, where)
+            height, width = about.get("height"), about.get("width")
+            frame = (height, width) if height and width else None
+            made = Annotation(about["file_name"], named[category], source, where, frame=frame)
+            files.check_inside(made)
+            yield made
+    wrong.conclude()
 
 
 def _check_box(entry: Record, about: Record, source: Record, where: str) -> None:

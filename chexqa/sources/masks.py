@@ -164,7 +164,7 @@ def _masks_of(
 
     A folder of several pictures' names gives each of them nothing, and is recorded among the outcome's faults.
     """
-    keys, names, lost = dict[Path, str](), dict[Path, str](), Tally()
+    keys, names, lost, wrong = dict[Path, str](), dict[Path, str](), Tally(), WrongParts(None, "files")
     for folder, paths in _mask_folders(files, masks):
         structure = labels.named(PurePosixPath(folder).name)
         is_picture = bool(files.fitting(folder))
@@ -172,9 +172,11 @@ def _masks_of(
             lost.add(folder)
             continue
         for path in paths:
-            if (name := _structure(path, labels, absent) if is_picture else structure) is not None:
-                names[path] = name
-                keys[path] = folder if is_picture else (PurePosixPath(folder).parent / _stem(path)).as_posix()
+            with wrong.collected():
+                if (name := _structure(path, labels, absent) if is_picture else structure) is not None:
+                    names[path] = name
+                    keys[path] = folder if is_picture else (PurePosixPath(folder).parent / _stem(path)).as_posix()
+    wrong.conclude()
     found: dict[str, dict[str, str]] = {}
     for path, picture in paired(keys, files, masks, absent.unmasked, lost, outcome.fault):
         first = found.setdefault(picture, {}).setdefault(names[path], inside := path.relative_to(masks).as_posix())
@@ -345,34 +347,37 @@ def _table_records(
             f"{', '.join(_COLUMNS)})."
         )
     roots = {"image": images, **dict.fromkeys(("mask", *cases.STRUCTURES), masks)}
+    wrong = WrongParts(table)
     for line, _, row in rows.rows():
-        where = f"{table}, line {line}"
-        row |= {name: _slashed(root, row[name]) for name, root in roots.items() if row.get(name)}
-        if not row["image"]:
-            raise InputError(f"{where}: the column 'image' is empty; give the picture's name.")
-        finding = findings.find(meaning(row["finding"]) or row["finding"], where).name
-        case_id, short = f"{row['image']}/{finding}", f"{bare(row['image'])}/{finding}"
-        if first.setdefault(case_id, line) != line:
-            raise InputError(
-                f"{where}: this image and finding are already in line {first.get(case_id)}; remove one of the two "
-                "lines."
-            )
-        if named.setdefault(short, line) == line:  # the second of a.png and a.jpg keeps its suffix
-            case_id = short
-        _check_present(row, where)
-        own = {name: places.relative(masks, row[name]) for name in cases.STRUCTURES if row.get(name)}
-        image = places.relative(images, row["image"])
-        details = {
-            "anatomy": anatomy.of(*tails(row["image"])) or own,
-            **of_header(images / row["image"], outcome),
-            "sex": parse_sex(row.get("sex", ""), where),
-            "age": parse_age(row.get("age", ""), where),
-            **{name: row[name] for name in (*_DETAILS, "source", "license", "access", *_ORIGIN) if row.get(name)},
-        }
-        mask = places.relative(masks, row["mask"]) if row["mask"] else None
-        made = record(case_id, image, finding, mask, terms, **details)
-        check(made, "case", where)
-        yield made
+        with wrong.collected():
+            where = f"{table}, line {line}"
+            row |= {name: _slashed(root, row[name]) for name, root in roots.items() if row.get(name)}
+            if not row["image"]:
+                raise InputError(f"{where}: the column 'image' is empty; give the picture's name.")
+            finding = findings.find(meaning(row["finding"]) or row["finding"], where).name
+            case_id, short = f"{row['image']}/{finding}", f"{bare(row['image'])}/{finding}"
+            if first.setdefault(case_id, line) != line:
+                raise InputError(
+                    f"{where}: this image and finding are already in line {first.get(case_id)}; remove one of the two "
+                    "lines."
+                )
+            if named.setdefault(short, line) == line:  # the second of a.png and a.jpg keeps its suffix
+                case_id = short
+            _check_present(row, where)
+            own = {name: places.relative(masks, row[name]) for name in cases.STRUCTURES if row.get(name)}
+            image = places.relative(images, row["image"])
+            details = {
+                "anatomy": anatomy.of(*tails(row["image"])) or own,
+                **of_header(images / row["image"], outcome),
+                "sex": parse_sex(row.get("sex", ""), where),
+                "age": parse_age(row.get("age", ""), where),
+                **{name: row[name] for name in (*_DETAILS, "source", "license", "access", *_ORIGIN) if row.get(name)},
+            }
+            mask = places.relative(masks, row["mask"]) if row["mask"] else None
+            made = record(case_id, image, finding, mask, terms, **details)
+            check(made, "case", where)
+            yield made
+    wrong.conclude()
     anatomy.remark()
 
 

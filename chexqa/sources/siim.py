@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from chexqa.files.errors import InputError
+from chexqa.files.errors import InputError, WrongParts
 from chexqa.imaging import masks
 from chexqa.imaging.read import Mask
 from chexqa.sources.anatomy import Options
@@ -39,11 +39,14 @@ def _rows(table: Table) -> Iterator[Annotation]:
         raise InputError(
             f"{table.path}: the columns ImageId, EncodedPixels are missing; the first line has {table.listed}."
         )
+    wrong = WrongParts(table.path)
     for row in table.rows():
-        where = f"{table.path}, line {row.line}"
-        image, runs = row.cells[columns["imageid"]], row.cells[columns["encodedpixels"]]
-        source = None if runs == "-1" else masks.to_rle(from_offsets(runs, where))
-        yield Annotation(image, FINDING, source, where)
+        with wrong.collected():
+            where = f"{table.path}, line {row.line}"
+            image, runs = row.cells[columns["imageid"]], row.cells[columns["encodedpixels"]]
+            source = None if runs == "-1" else masks.to_rle(from_offsets(runs, where))
+            yield Annotation(image, FINDING, source, where)
+    wrong.conclude()
 
 
 def from_offsets(runs: str, where: str) -> Mask:

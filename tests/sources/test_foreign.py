@@ -145,6 +145,33 @@ def test_a_shape_that_cannot_be_right_is_refused(
     assert words in " ".join(err.split())
 
 
+WRONG = {
+    "coco": "",
+    "boxes": "image_id,class_name,x_min,y_min,x_max,y_max\na,Edema,9,9,5,5\na,Edema,5,5,9,9\na,Edema,x,5,9,9\n",
+    "siim": "ImageId,EncodedPixels\na,1 2 3\na,-1\na,9999999 9\n",
+    "masks": "image,mask,finding\nimages/a.png,,efusion\nimages/a.png,,effusion\nimages/a.png,,edma\n",
+}
+
+
+@pytest.mark.parametrize("source", WRONG)
+def test_all_wrong_annotations_are_named(images: Path, tmp_path: Path, cli: Cli, source: str) -> None:
+    """The second of three is right."""
+    file = tmp_path / "t.csv"
+    file.write_text(WRONG[source])
+    if source == "coco":
+        data = json.loads(coco(file, ["a.png"] * 3).read_text())
+        for one in (data["annotations"][0], data["annotations"][2]):
+            one["segmentation"] = SHARES
+        file.write_text(json.dumps(data))
+    given = (file, "--images", images) if source != "masks" else ("--table", file)
+    code, _, err = cli("ingest", source, *given, "-o", tmp_path / "m.jsonl")
+    parts = ("annotation 0", "annotation 2") if source == "coco" else ("line 2", "line 4")
+    assert code == 2
+    assert f"2 {'annotations' if source == 'coco' else 'lines'} are wrong" in err
+    assert all(f"  {part}: " in err for part in parts), err
+    assert not (tmp_path / "m.jsonl").exists()
+
+
 @pytest.mark.parametrize("box", [BOX, [value / 2 for value in BOX]])
 def test_run_lengths_of_another_size_agree_with_a_bbox_of_either_size(
     images: Path, tmp_path: Path, cli: Cli, box: list[float]
