@@ -332,7 +332,7 @@ def _check_copies(image: str, original: str, count: int) -> None:
     """Raise ``InputError`` if a picture is one of several that Roboflow made of one."""
     if count > 1:
         raise InputError(
-            f"{image}: is one of {count} pictures that Roboflow made of {original}, and flipped ones have the "
-            f"patient's sides exchanged; export a version without augmentation or, if {count} pictures had this name, "
-            "rename them."
+            f"{image}: is one of {count} pictures that Roboflow exported as {original}. If they are copies, some may "
+            "be flipped, with the patient's sides exchanged; export a version without augmentation. If they are "
+            "different radiographs that had this name, rename them before the upload."
         )

@@ -58,8 +58,8 @@ class Labels:
 def ingest(root: Path, manifest: Path, terms: Terms, anatomy: Options, labels: Path | None) -> Outcome:
     """Write a manifest of the data set in ``root``: one case for each outlined finding of each radiograph.
 
-    - ``anatomy``: the source of masks of lungs and heart. It must call a radiograph ``patientX_studyY_viewZ_side``, or
-      by a path that ends in these parts.
+    - ``anatomy``: the source of masks of lungs and heart. In it, a radiograph's name must be
+      ``patientX_studyY_viewZ_side`` or a path that ends in ``patientX/studyY/viewZ_side``.
     - ``labels``: a CSV with CheXpert's labels and a column ``Path`` or ``Study``. A radiograph's label 0 becomes a case
       without the finding.
 

@@ -215,7 +215,7 @@ class Pictures:
         self._in_corner[one.image] = in_corner and self._in_corner.get(one.image, True)
 
     def remark(self, remarks: list[str]) -> None:
-        """Add a remark if shapes were scaled, and one if no shape that was checked leaves the upper left quarter."""
+        """Add a remark if shapes were scaled, and one if all checked shapes lie in a picture's upper left quarter."""
         scaled = Tally()
         for image, sizes in self._scaled.items():
             scaled.add(f"{image} ({sizes})")
@@ -282,10 +282,9 @@ def check_box(box: list[float], where: str) -> None:
 
 
 def picture_of_segments(path: Path, name: str, files: Pictures) -> tuple[str, bool]:
-    """Return the picture that a DICOM SEG refers to, and True; if there is none, a name to search for, and False.
+    """Return the picture that a DICOM SEG refers to, and True; or, if it is not found, a name to search for, and False.
 
-    The name to search for is ``name``, that of the SEG's file. It is "" if ``files`` has a picture of that name, but
-    with another SOP Instance UID.
+    This is ``name``, the name of the SEG's file, or "" if the picture of that name has another SOP Instance UID.
     """
     uid = read_segments(path).picture or ""
     fits = [files.by_uid[uid]] if uid in files.by_uid else files.fitting(uid)

@@ -126,11 +126,12 @@ _OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*[a-z])(?![\w-])")
 
 
 def names_arguments(options: Mapping[str, Any] = MappingProxyType({})) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Return a decorator that rewrites a function's errors: they name its arguments in place of a command's options.
+    """Return a decorator: in errors of the function, names of command-line options become names of its arguments.
 
     For example, ``--api-base`` becomes ``api_base``, and the flag ``--blind`` becomes ``blind=True``. An option that
-    matches no argument of the function is left as it is. ``options`` has the types of arguments that the function takes
-    as ``**options``.
+    matches no argument of the function is left as it is.
+
+    ``options``: names and types of further arguments, which the function takes as ``**options``.
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:

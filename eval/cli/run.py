@@ -156,7 +156,7 @@ def export(
 @click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
 @click.option("--dry-run", "dry", is_flag=True, help="Only print what would be moved; move nothing.")
 @click.option("--json", "as_json", is_flag=True,
-              help="Print a JSON list with an entry for each log from which this command moved lines.")  # fmt: skip
+              help="Print a JSON list of the logs whose lines were moved.")  # fmt: skip
 def repair(folder: Path, dry: bool, as_json: bool) -> None:
     """Move damaged or foreign lines of RUN's logs into a file beside each log, turns/LOG.jsonl.set-aside.
 

@@ -141,8 +141,7 @@ class ConversationWorker:
     async def work(self) -> None:
         """Take open conversations one after another and ask their questions until all are done.
 
-        Return earlier once the allowed number of conversations is in progress; those that :meth:`probe` started count
-        too.
+        Return earlier if as many conversations are in progress as are allowed at once, with those of :meth:`probe`.
         """
         while await self._may_begin() and self._held_now < self.limiter.most:
             await self._next()

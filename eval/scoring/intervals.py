@@ -74,15 +74,15 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class IntervalTerms:
-    """Terms ``(M,)`` of the formulas in ``docs/intervals.md``, for M scores that are weighted sums of shares.
+    """Terms ``(M,)`` of the formulas in ``docs/intervals.md``, for M weighted sums of scores of groups.
 
     - ``best``: the largest possible score; NaN if it is not known.
     - ``scale``: the largest possible score minus the smallest possible score.
     - ``variance``: the variance of the score, with clusters as units.
     - ``least``: the lower limit of ``variance`` in Wilson's interval; NaN for a score that has no such interval.
-    - ``rarer``: the sum, over the shares, of the smaller of two counts: right answers and wrong answers in the share.
-    - ``squares``: the sum of the squared weights of all clusters in all shares.
-    - ``by_freedom``: the sum, over the shares, of (the share's part of ``squares``)² / (number of its clusters - 1).
+    - ``rarer``: the number of right or of wrong answers in a group, whichever is smaller, summed over the groups.
+    - ``squares``: the sum of the squared weights of all clusters in all groups.
+    - ``by_freedom``: (a group's part of ``squares``)² / (number of its clusters - 1), summed over the groups.
     """
 
     best: Floats

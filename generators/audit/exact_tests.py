@@ -121,8 +121,9 @@ class BinaryScore(NamedTuple):
 class NullScore(NamedTuple):
     """Distribution of a predictor's number of right answers by chance.
 
-    A hit is a pick that is right. A candidate that is not picked may count as an answer "no", which can be right as
-    well. Therefore, ``hits`` hits make ``right_without_hits + right_per_hit * hits`` right answers.
+    A hit is a pick that is right. With no hit, ``right_without_hits`` answers are right, and each hit adds
+    ``right_per_hit``. This is 2 if a hit makes another answer right, because candidates that are not picked count as
+    "no".
 
     - ``mass``: the probabilities of 0, 1, 2, … hits.
     """

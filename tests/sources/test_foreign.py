@@ -327,7 +327,7 @@ def test_copies_that_roboflow_made_of_a_picture_are_left_out(images: Path, tmp_p
     command = ("ingest", "coco", coco(tmp_path / "c.json", names), "--images", images, "-o", tmp_path / "m.jsonl")
     code, _, err = cli(*command)
     said = " ".join(err.split())
-    assert (code, f"{names[0]}: is one of 2 pictures that Roboflow made of a.png" in said) == (0, True), err
+    assert (code, f"{names[0]}: is one of 2 pictures that Roboflow exported as a.png" in said) == (0, True), err
     assert "1 picture exported by Roboflow: check that README.roboflow.txt names no augmentation" in said
     assert [case.image.name for case in cases.read_manifest(tmp_path / "m.jsonl")] == names[2:]
 
