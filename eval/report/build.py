@@ -23,6 +23,7 @@ from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.grade import Graded
 from chexqa.eval.tables import asked_items
 from chexqa.eval.tables.all_tables import Group
+from chexqa.eval.tables.numbers_markdown_latex import partly_corrected
 from chexqa.files.errors import unwritable
 from chexqa.files.opening import check_folder
 from chexqa.files.terminal import PHANTOM_NOTICE
@@ -79,6 +80,7 @@ def page_files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
             ),
             *filter(None, (simulated,)),
             *unfinished_models(graded, frames["states"]),
+            *partly_corrected(frames["levels"]),
             *asked_items.stand_ins(graded),
             *asked_items.endings(graded),
         ],
