@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 
 from chexqa.contract import cases
 from chexqa.contract.findings import FINDINGS
-from chexqa.files.errors import InputError, suggest
+from chexqa.files.errors import InputError, WrongParts, suggest
 from chexqa.files.jsonio import Record, parse_json, read_text
 from chexqa.imaging import masks
 from chexqa.sources.anatomy import Anatomy, Options, bare, tails
@@ -69,6 +69,13 @@ class Absent:
                         f"{self.table}, line {row.line}: there is no finding '{finding}'{suggest(finding, FINDINGS)}."
                     )
                 yield row.cells["image"], finding
+
+    def leaving_out(self, fault: Callable[[str], None], wrong: WrongParts) -> Callable[[str], None]:
+        """Return the function that takes the reason why a mask is left out.
+
+        The reason goes to ``fault`` or, if the mask's picture could then count as one without findings, to ``wrong``.
+        """
+        return (lambda reason: wrong.add(InputError(f"{reason}."))) if self.unmasked else fault
 
     def findings(
         self, shown: Mapping[str, Collection[str]], named: Iterable[tuple[str, str]]

@@ -52,7 +52,7 @@ _UNKNOWN_PICTURE = (
     "mask's name, or move the mask and its picture out of these folders"
 )
 _MOVED = "If you move the file elsewhere, move its picture, too: --absent-unmasked takes it for one without findings."
-_TWICE = "also has the mask {} of the same structure or finding; only that one is used"
+_TWICE = "also has the mask {} of the same structure or finding; remove the wrong one"
 _COLUMNS = (
     "image", "mask", "finding", *cases.STRUCTURES, *_DETAILS, "sex", "age", "source", "license", "access", "present",
     *_ORIGIN,
@@ -176,12 +176,13 @@ def _masks_of(
                 if (name := _structure(path, labels, absent) if is_picture else structure) is not None:
                     names[path] = name
                     keys[path] = folder if is_picture else (PurePosixPath(folder).parent / _stem(path)).as_posix()
-    wrong.conclude()
     found: dict[str, dict[str, str]] = {}
-    for path, picture in paired(keys, files, masks, absent.unmasked, lost, outcome.fault):
+    leave_out = absent.leaving_out(outcome.fault, wrong)
+    for path, picture in paired(keys, files, masks, lost, leave_out):
         first = found.setdefault(picture, {}).setdefault(names[path], inside := path.relative_to(masks).as_posix())
         if first != inside:
-            outcome.fault(f"{path}: {picture} {_TWICE.format(first)}")
+            leave_out(f"{path}: {picture} {_TWICE.format(first)}")
+    wrong.conclude()
     return found, lost
 
 
@@ -260,19 +261,20 @@ def from_flat(
             single[path], ends[path] = name.removesuffix(f"_{end}"), end
         elif _is_mask(path) and (not own or files.has_picture_of_mask(name)):
             unused.add(inside.as_posix())
-    found += paired(maps, files, masks, absent.unmasked, unused, faults.append, whole=True)
+    leave_out = absent.leaving_out(faults.append, wrong)
+    found += paired(maps, files, masks, unused, leave_out, whole=True)
     check_pages([path for path, _ in found])
     for path, picture in found:
         with wrong.collected():
             shapes += _of_label_map(path, picture, files, labels)
-    for path, picture in paired(single, files, masks, absent.unmasked, unused, faults.append):
+    for path, picture in paired(single, files, masks, unused, leave_out):
         with wrong.collected():
             runs = masks_module.to_rle(read_mask(path, files.size(picture)))
             shapes.append(Annotation(picture, ends[path], runs, str(path)))
-    wrong.conclude(_MOVED if absent.unmasked else "")
     for one in shapes:
         if (other := first.setdefault((one.image, one.label), one.where)) != one.where:
-            faults.append(f"{one.where}: {one.image} {_TWICE.format(other)}")
+            leave_out(f"{one.where}: {one.image} {_TWICE.format(other)}")
+    wrong.conclude(_MOVED if absent.unmasked else "")
     shapes = [one for one in shapes if first[one.image, one.label] == one.where]
     if absent.unmasked:
         unused.refuse("mask", _UNKNOWN_PICTURE)

@@ -294,7 +294,7 @@ def picture_of_segments(path: Path, name: str, files: Pictures) -> tuple[str, bo
 
 
 def paired(
-    keys: dict[Path, str], files: Pictures, masks: Path, unmasked: bool, lost: Tally, fault: Callable[[str], None],
+    keys: dict[Path, str], files: Pictures, masks: Path, lost: Tally, leave_out: Callable[[str], None],
     whole: bool = False,
 ) -> list[tuple[Path, str]]:  # fmt: skip
     """Return each mask with the path of its picture; ``keys`` has the picture's name (with folders) for each mask.
@@ -305,24 +305,17 @@ def paired(
     With ``whole``, a file has all shapes of a picture. Then only one file is returned for each picture: the one whose
     name is most like the picture's.
 
-    Two faults are reported by ``fault``: a mask's name fits several pictures, or several files fit one picture equally
-    well. If ``unmasked`` is True (pictures without masks then count as free of findings), ``InputError`` is raised
-    instead.
+    ``leave_out`` is called with a reason for each mask whose name fits several pictures, and for each file that is not
+    the one of its picture.
     """
     found, fitting = [], _fitting(keys, files)
-
-    def unclear(text: str) -> None:
-        if unmasked:
-            raise InputError(f"{text}.")
-        fault(text)
-
     for path, key in keys.items():
         fits = fitting[key]
         if len(fits) > 1:
             apart = len({PurePosixPath(one).parent for one in fits}) == len(fits)
             way = "put the masks into a folder with the path of their picture"
             way = way if apart else "rename all but one of the pictures, each with its mask"
-            unclear(f"{path}: {len(fits)} pictures in {files.root} have this name ({fits[0]}, {fits[1]}); {way}")
+            leave_out(f"{path}: {len(fits)} pictures in {files.root} have this name ({fits[0]}, {fits[1]}); {way}")
         elif fits:
             found.append((path, fits[0]))
         else:
@@ -333,7 +326,7 @@ def paired(
         for path in sorted(astray):
             lost.add(path.relative_to(masks).as_posix())
         found = [(path, picture) for path, picture in found if path not in astray]
-    return _one_file_each(found, keys, unclear, fault) if whole else found
+    return _one_file_each(found, keys, leave_out) if whole else found
 
 
 def _fitting(keys: dict[Path, str], files: Pictures) -> dict[str, list[str]]:
@@ -352,7 +345,7 @@ def _fitting(keys: dict[Path, str], files: Pictures) -> dict[str, list[str]]:
 
 
 def _one_file_each(
-    found: list[tuple[Path, str]], keys: dict[Path, str], unclear: Callable[[str], None], fault: Callable[[str], None]
+    found: list[tuple[Path, str]], keys: dict[Path, str], leave_out: Callable[[str], None]
 ) -> list[tuple[Path, str]]:
     """Return the one file of each picture whose name is most like the picture's; leave out pictures with several."""
     of_picture: dict[str, list[Path]] = {}
@@ -363,13 +356,13 @@ def _one_file_each(
         likeness = {path: _likeness(keys[path], picture) for path in paths}
         first, *others = sorted(paths, key=lambda path: likeness[path], reverse=True)
         if others and likeness[first] == likeness[others[0]]:
-            unclear(
+            leave_out(
                 f"{first}: {picture} also has the file {others[0]}, and a picture takes all its masks from one file; "
-                "move the wrong one elsewhere"
+                "remove the wrong one"
             )
             continue
         for other in others:
-            fault(f"{other}: {picture} also has the file {first}, whose name fits better; only that one is used")
+            leave_out(f"{other}: {picture} also has the file {first}, whose name fits better; remove the wrong one")
         kept.append((first, picture))
     return kept
 

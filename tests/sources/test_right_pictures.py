@@ -67,6 +67,30 @@ def test_pictures_that_share_a_mask_s_name_do_not_count_as_free_of_it(tmp_path: 
     assert [*made(tmp_path / "m.jsonl")] == ["a/effusion"]
 
 
+@pytest.mark.parametrize(
+    "masks", [("a_effusion.png", "mask_a_effusion.png"), ("a/effusion.png", "effusion/a.png"), ("a.png", "a_mask.png")]
+)
+def test_a_second_mask_could_be_that_of_a_picture_that_counts_as_free_of_it(
+    tmp_path: Path, cli: Cli, masks: tuple[str, str]
+) -> None:
+    images = radiographs(tmp_path / "images", "a.png", "b.png")
+    for name, mask in zip(masks, (ONE, TWO), strict=True):
+        png(tmp_path / "masks" / name, mask)
+    more = {"a.png": ["--label", "255=effusion"], "a_effusion.png": ["--flat"]}.get(masks[0], [])
+    command = ("ingest", "masks", "--images", images, "--masks", tmp_path / "masks", *more)
+    for more, expected in ((["--absent-unmasked"], 2), ([], 0)):
+        code, _, err = cli(*command, *more, "-o", tmp_path / "m.jsonl")
+        said = " ".join(err.split())
+        assert (code, f"{masks[1]}: a.png also has the " in said, "remove the wrong one" in said) == (
+            expected,
+            True,
+            True,
+        )
+    found = made(tmp_path / "m.jsonl")
+    assert [*found] == ["a/effusion"]
+    assert np.array_equal(found["a/effusion"], ONE)
+
+
 @pytest.mark.parametrize("mask", ["b_effusion.png", "c_mask.png"])
 def test_a_mask_beside_the_pictures_is_no_picture(tmp_path: Path, cli: Cli, mask: str) -> None:
     """The picture of ``b`` is missing, and that of ``c`` would be a radiograph without an effusion."""
