@@ -50,9 +50,9 @@ def main(cases: Path, patients: int = 2000) -> None:
                 times[fill] = min(found, times.get(fill, found))
         (plain, few), (whole, many) = times[None], times["inpaint"]
         print(f"without altered pictures: {plain:.2f} s, {few} pictures; with them: {whole:.2f} s, {many} pictures")
-        print("time per picture (original pictures alone: 1.00): "
+        print("time per picture, as a multiple of the time for original pictures: "
               f"{(whole - plain) / (many - few) * few / plain:.2f} for altered pictures, "
-              f"{whole / many * few / plain:.2f} for both together")  # fmt: skip
+              f"{whole / many * few / plain:.2f} for original and altered pictures together")  # fmt: skip
         bench = benchmark.load(folder / "inpaint-0")
         models = [replace(planted_looks.SIX[number % 6], name=f"model {number}") for number in range(MODELS)]
         study = scored_sample(planted_looks.graded(bench, planted_looks.run_of(bench, models, 1, released=True)))

@@ -151,8 +151,8 @@ def _refuse_smoothed(path: Path, values: npt.NDArray[np.integer]) -> None:
         rims, others = np.add(_count_rims(values, width), _count_rims(values.T, width))
         if rims >= max(_LEAST_RIMS, most * (rims + others)):
             raise InputError(
-                f"{path}: has structures with rims of other values, so its edges are smoothed, and a rim would count "
-                "as another structure; resize or rotate label maps with nearest-neighbour interpolation."
+                f"{path}: has rims of other values around its structures, probably because it was resized or rotated "
+                "with smoothing. Each rim would count as another structure; use nearest-neighbour interpolation."
             )
 
 

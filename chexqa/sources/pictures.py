@@ -282,9 +282,10 @@ def check_box(box: list[float], where: str) -> None:
 
 
 def picture_of_segments(path: Path, name: str, files: Pictures) -> tuple[str, bool]:
-    """Return the picture that a DICOM SEG refers to, and True; or, if it is not found, a name to search for, and False.
+    """Return a name by which to find a DICOM SEG's picture, and True if the SEG itself refers to this picture.
 
-    This is ``name``, the name of the SEG's file, or "" if the picture of that name has another SOP Instance UID.
+    - If the SEG refers to one of ``files``: the name of this picture.
+    - Otherwise: ``name``, the name of the SEG's file, or "" if the picture of this name has another SOP Instance UID.
     """
     uid = read_segments(path).picture or ""
     fits = [files.by_uid[uid]] if uid in files.by_uid else files.fitting(uid)

@@ -337,8 +337,8 @@ def _show_power(
     out.print(
         "patients: the number of patients with items that count in the score.\n"
         "least found: the smallest difference, in points, that a test detects in four of five studies; the level of "
-        f"the test is 5 %{family}; 'none': too few for the largest difference that is possible if two models "
-        f"disagree on {100 * assumed.discordance:g} % of the items.\n"
+        f"the test is 5 %{family}; 'none': there are too few patients to detect even the largest difference that two "
+        f"models with disagreement on {100 * assumed.discordance:g} % of the items can have.\n"
         f"power at {difference:g}: the share of studies of this size that detect a difference of "
         f"{difference:g} points.\n"
         "needed: the number of patients with which four of five studies with the same mix of items detect a difference "
@@ -347,8 +347,8 @@ def _show_power(
         f"with equal true scores differ by less than {difference:g} points.\n"
         "until decided: the median number of counted patients after which 'eval --until-decided' stops, for a true "
         f"difference of {difference:g} points; 'no, 30 %': only 30 % of the runs stop early, so there is no median.\n"
-        "needed and alike include patients without items that count in the score; 'none': no item can be answered "
-        "right (no cell of the grid is a hit).\n"
+        "needed and alike: patients without items that count in the score are included; 'none' means here that no item "
+        "can be answered right (no cell of the grid is a hit).\n"
         f"Assumed: one model is right and the other wrong on {100 * assumed.discordance:g} % of the items, with "
         f"correlation {assumed.correlation:g} within a patient.", soft_wrap=True)  # fmt: skip
 

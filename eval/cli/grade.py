@@ -108,8 +108,8 @@ def graded_runs(command: Callable[..., None]) -> Callable[..., None]:
               help="Folder for grades.parquet (a row for each answer) and every table as CSV.")  # fmt: skip
 @OVERWRITE
 @click.option("--table", "named", metavar="A,B", multiple=True, type=_Tables([*display_all.NAMES, display_all.ALL]),
-              help="Print the tables A and B; 'all' prints every table that is laid out for a terminal. May be "
-              "repeated. By default the main tables are printed.")  # fmt: skip
+              help="Names of the tables to print, separated by commas; 'all' stands for every table that is laid out "
+              "for a terminal. May be repeated. By default the main tables are printed.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the tables as one JSON object.")
 def grade(
     out: Path | None,

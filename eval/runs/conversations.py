@@ -141,7 +141,8 @@ class ConversationWorker:
     async def work(self) -> None:
         """Take open conversations one after another and ask their questions until all are done.
 
-        Return earlier if as many conversations are in progress as are allowed at once, with those of :meth:`probe`.
+        Return earlier if the number of conversations in progress, including those of :meth:`probe`, has reached the
+        limit.
         """
         while await self._may_begin() and self._held_now < self.limiter.most:
             await self._next()

@@ -74,7 +74,7 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class IntervalTerms:
-    """Terms ``(M,)`` of the formulas in ``docs/intervals.md``, for M weighted sums of scores of groups.
+    """Terms ``(M,)`` of the formulas in ``docs/intervals.md`` for M scores, each a weighted sum of groups' scores.
 
     - ``best``: the largest possible score; NaN if it is not known.
     - ``scale``: the largest possible score minus the smallest possible score.

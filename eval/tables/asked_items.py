@@ -51,7 +51,7 @@ def item_sets(rows: pl.DataFrame, by: Sequence[str]) -> dict[tuple[Any, ...], tu
 
 
 def remark(graded: Graded) -> str | None:
-    """Return a sentence if only some items were asked, or if models were asked or finished different items.
+    """Return a sentence if only some items were asked, or if the items asked or finished differ between models.
 
     The result is None otherwise. Models are compared within each task (perception, grid).
     """

@@ -121,11 +121,10 @@ class BinaryScore(NamedTuple):
 class NullScore(NamedTuple):
     """Distribution of a predictor's number of right answers by chance.
 
-    A hit is a pick that is right. With no hit, ``right_without_hits`` answers are right, and each hit adds
-    ``right_per_hit``. This is 2 if a hit makes another answer right, because candidates that are not picked count as
-    "no".
-
-    - ``mass``: the probabilities of 0, 1, 2, … hits.
+    - ``mass``: the probabilities of 0, 1, 2, … hits (picks that are right).
+    - ``right_without_hits``: the number of right answers minus ``right_per_hit`` times the number of hits.
+    - ``right_per_hit``: 1 or 2. It is 2 if candidates that are not picked count as "no": picking a right candidate then
+      leaves a wrong one unpicked, so two answers become right.
     """
 
     # Example with yes and no: 12 of 20 cases are positive, and 10 get a yes. With 6 hits, 4 of the 8 negative cases

@@ -45,7 +45,7 @@ def assign_positions(rights: Mapping[str, tuple[str, str]], seed: int) -> dict[s
 
 
 def with_position(survey: Survey, place: int | None) -> Survey:
-    """Return a survey with the correct option of the comparison item at position ``place``."""
+    """Return a survey in which the comparison item's correct option has the number ``place``; None: no change."""
     if place is None or survey.perception is None or survey.perception.attributes is None:
         return survey
     attributes = survey.perception.attributes
