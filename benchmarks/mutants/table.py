@@ -140,8 +140,8 @@ MUTANTS = (
            "a conversation goes on after an error"),
     Mutant("eval/runs/conversations.py", "            if turn.state != ERROR and (place :=", "            if (place :=", _RUNNER,
            "an error is put into the history as a reply"),
-    Mutant("eval/runs/budget.py", "return self.spent >= self.limit or self.expected(in_flight) > self.limit",
-           "return self.spent >= self.limit", ("tests/runs/test_runner.py",), "turns in flight cost nothing"),
+    Mutant("eval/runs/budget.py", "if self._spent < self._limit and expected <= self._limit:",
+           "if self._spent < self._limit:", ("tests/runs/test_runner.py",), "turns in flight cost nothing"),
     Mutant("eval/runs/conversations.py", "        await self.log.append(turn)\n", "", _RUNNER, "a paid turn is not logged"),
     # heat maps
     Mutant("eval/heatmaps/metrics.py", "TOLERANCE * max(mask.shape) / TOLERANCE_SIDE", "TOLERANCE", _HEATMAPS,

@@ -107,7 +107,7 @@ class RunDisplay:
             places = _places(progress) if progress.counts[NOT_ASKED] and not progress.stopped else ""
             table.add_row(
                 Name(name), f"{done:,}/{progress.total:,}", f"{_percent(done, progress.total)} %", _rate(pace),
-                "unknown" if progress.cost_usd is None else cost(progress.cost_usd), places, _left(progress, pace),
+                progress.spent.usd.cell(f"${progress.spent.usd.known:,.2f}"), places, _left(progress, pace),
                 Text(trouble(progress)),
             )  # fmt: skip
         table.caption = Text(self._remark(), style="dim")
@@ -121,7 +121,11 @@ class RunDisplay:
             if is_done and not with_done:
                 continue
             pace = self._paces[name].now(progress.asked)
-            parts = [f"{done:,} of {progress.total:,} turns", "" if is_done else _rate(pace), cost(progress.cost_usd)]
+            parts = [
+                f"{done:,} of {progress.total:,} turns",
+                "" if is_done else _rate(pace),
+                progress.spent.cost_said(),
+            ]
             parts += [] if is_done else [f"{_places(progress)} at once", f"{_left(progress, pace)} left"]
             parts += [trouble(progress)]
             yield f"{name}: {', '.join(part for part in parts if part)}"
@@ -141,12 +145,12 @@ def print_summary(progress: ModelProgress) -> None:
         counts["not asked"] -= progress.pending
         counts["waiting for results"] = progress.pending
     states = ", ".join(f"{count:,} {state}" for state, count in counts.most_common() if count > 0)
-    out.print(f"{progress.model}: {states} ({cost(progress.cost_usd)})", soft_wrap=True)
+    out.print(f"{progress.model}: {states} ({progress.spent.cost_said()})", soft_wrap=True)
     if progress.stopped is not None:
         out.print(f"  stopped: {progress.stopped}", soft_wrap=True)
     if progress.error is not None:
         out.print(f"  last error: {progress.error}", soft_wrap=True)
-    for said in filter(None, (progress.answerers.remark(), budget.remark(progress.uncounted))):
+    for said in filter(None, (progress.answerers.remark(), budget.remark(progress.spent.uncounted))):
         out.print(f"  {said}", style="yellow", soft_wrap=True)
 
 
@@ -159,9 +163,7 @@ def record(progress: ModelProgress) -> Record:
         "unfinished": progress.unfinished,
         "asked_now": progress.asked,
         "set_aside": progress.set_aside,
-        "cost_usd": progress.cost_usd,
-        "tokens": progress.tokens,
-        "uncounted_attempts": progress.uncounted,
+        **progress.spent.to_record(),
         "failed_attempts": dict(progress.limiter.failures),
         "stopped": progress.stopped,
         "last_error": progress.error,
@@ -184,11 +186,6 @@ class Pace:
             self._marks.popleft()
         began, before = self._marks[0]
         return (asked - before) / (now - began) if now > began else 0.0
-
-
-def cost(usd: float | None) -> str:
-    """Return dollars as text, or ``unknown cost``."""
-    return "unknown cost" if usd is None else f"${usd:,.2f}"
 
 
 def trouble(progress: ModelProgress) -> str:

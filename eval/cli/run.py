@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import ClassVar
@@ -69,8 +70,8 @@ def show_status(folder: Path, as_json: bool) -> None:
     now = datetime.now(UTC)
     for row in rows:
         states = ", ".join(f"{count:,} {state}" for state, count in row.states.items())
-        cost = "unknown" if row.cost_usd is None else f"${row.cost_usd:,.2f}"
-        tokens = "unknown" if row.tokens is None else f"{row.tokens / 1e6:,.2f}"
+        cost = row.spent.usd.cell(f"${row.spent.usd.known:,.2f}")
+        tokens = row.spent.tokens.cell(f"{row.spent.tokens.known / 1e6:,.2f}")
         rate = "" if row.rate_per_min is None or _left(row, now) == STOPPED else f"{row.rate_per_min:,.1f}"
         states += f", {plural(row.set_aside, 'line')} set aside" if row.set_aside else ""
         table.add_row(
@@ -84,8 +85,8 @@ def show_status(folder: Path, as_json: bool) -> None:
             out.print(f"{row.model}: its last turn failed: {words}", style="yellow", soft_wrap=True)
         if row.decided is not None:
             out.print(f"{row.model}: {row.decided}; nothing is asked about the remaining patients.", soft_wrap=True)
-        unknown = budget.remark(row.uncounted_attempts)
-        for said in filter(None, (row.note, unknown, _activity(row, now, extra), *_waiting(row))):
+        unknown = budget.remark(row.spent.uncounted)
+        for said in filter(None, (row.note, *_partial(row), unknown, _activity(row, now, extra), *_waiting(row))):
             out.print(f"{row.model}: {said}", style="yellow", soft_wrap=True)
 
 
@@ -249,6 +250,14 @@ def _waits(row: Status, one: Record) -> str:
     if row.asking:
         return f"{many} {wait}; process {row.asking[0]['process']} fetches them."
     return f"{many} {wait}, but no process fetches them; run the same command with --batch-submit again."
+
+
+def _partial(row: Status) -> Iterator[str]:
+    """Yield a sentence for the cost and one for the tokens if only a part of it is known."""
+    if row.spent.usd.is_partial:
+        yield f"cost: {row.spent.cost_said()}."
+    if row.spent.tokens.is_partial:
+        yield f"tokens: {row.spent.tokens_said()}."
 
 
 def _ago(time: str | None, now: datetime) -> str:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from chexqa.contract.read_run import ERROR, OVERFLOW, Turn
+from chexqa.files.jsonio import Record
 from chexqa.files.terminal import plural
 
 # States that a request without a reply can end in.
 UNANSWERED = ("refused", OVERFLOW, ERROR)
+# What to do after a stop.
+RAISE = "raise the budget in the same command, or leave it out, to continue"
+LEAVE_OUT = "leave out {} in the same command, or limit the run by --max-minutes instead, to continue"
 
 
 @dataclass(frozen=True)
@@ -63,35 +68,137 @@ def has_no_reply(turn: Turn) -> bool:
     return turn.state in UNANSWERED and (turn.latency_s, turn.raw, turn.usage) == (None, None, None)
 
 
+@dataclass
+class Sum:
+    """Sum of the dollars or the tokens of turns.
+
+    - ``known``: the sum over the turns whose amount is known.
+    - ``without``: the number of the other turns.
+    """
+
+    known: float = 0
+    without: int = 0
+
+    @property
+    def whole(self) -> float | None:
+        """Return the sum; None if the amount of a turn is unknown."""
+        return None if self.without else self.known
+
+    @property
+    def is_partial(self) -> bool:
+        """Return True if a part of the sum is known, but not the whole."""
+        return bool(self.without and self.known)
+
+    def add(self, amount: float | None) -> None:
+        """Add the amount of a turn; None if it is unknown."""
+        self.without += amount is None
+        self.known += amount or 0
+
+    def cell(self, shown: str) -> str:
+        """Return the sum for a narrow column; ``shown`` is the known part as text."""
+        return f"≥ {shown}" if self.is_partial else "unknown" if self.without else shown
+
+
+@dataclass
+class Spent:
+    """Dollars and tokens that turns took, as far as they are known.
+
+    - ``uncounted``: the number of attempts that may be billed, but are not in the dollars and tokens.
+    """
+
+    usd: Sum = field(default_factory=Sum)
+    tokens: Sum = field(default_factory=Sum)
+    uncounted: int = 0
+
+    def add(self, turn: Turn) -> None:
+        """Add a turn."""
+        self.usd.add(cost(turn))
+        self.tokens.add(tokens(turn))
+        self.uncounted += uncounted(turn)
+
+    def cost_said(self) -> str:
+        """Return the cost in words."""
+        return _said(self.usd, f"${self.usd.known:,.2f}", "of unknown cost") or "unknown cost"
+
+    def tokens_said(self) -> str:
+        """Return the number of tokens in words."""
+        return _said(self.tokens, f"{self.tokens.known:,}", "without token counts") or "unknown"
+
+    def to_record(self) -> Record:
+        """Return the JSON form. A sum is null if the amount of a turn is unknown; a field has its known part."""
+        return {
+            "cost_usd": self.usd.whole,
+            "known_cost_usd": self.usd.known,
+            "turns_without_cost": self.usd.without,
+            "tokens": self.tokens.whole,
+            "known_tokens": self.tokens.known,
+            "turns_without_tokens": self.tokens.without,
+            "uncounted_attempts": self.uncounted,
+        }
+
+
+def _said(total: Sum, shown: str, lack: str) -> str | None:
+    """Return a sum in words; None if no part of it is known. ``lack`` tells the turns whose amount is unknown."""
+    if total.is_partial:
+        return f"at least {shown}, not counting {plural(total.without, 'turn')} {lack}"
+    return None if total.without else shown
+
+
+def spent(turns: Iterable[Turn]) -> Spent:
+    """Return what the turns took together."""
+    found = Spent()
+    for turn in turns:
+        found.add(turn)
+    return found
+
+
+class Stop(NamedTuple):
+    """Reason (a clause) why a budget lets no further turn be asked, and what the user can do to continue."""
+
+    why: str
+    then: str
+
+
 class _Counter:
     """Counter of the amount spent in one unit (dollars or tokens), with the likely cost of the turns in flight.
 
     An attempt of unknown cost counts as much as the model's average turn.
     """
 
-    def __init__(self, limit: float) -> None:
-        self.limit = limit
-        self.spent = 0.0
+    def __init__(self, limit: float, option: str, what: str, form: str) -> None:
+        """Start with nothing spent; ``option`` has set the limit, ``what`` names the amount of a reply."""
+        self._limit, self._option, self._what, self._form = limit, option, what, form
+        self._spent = 0.0
+        self._unknown: str | None = None
         self._asked: Counter[str] = Counter()
         self._paid: defaultdict[str, float] = defaultdict(float)
         self._uncounted: Counter[str] = Counter()
 
-    def pay(self, model: str, amount: float, attempts: int) -> None:
-        """Count a turn: the amount that it cost, and how many of its failed attempts have an unknown cost."""
-        self.spent += amount
+    def pay(self, model: str, amount: float | None, attempts: int) -> None:
+        """Count a turn: its amount (None if unknown), and how many of its failed attempts have an unknown one."""
+        if amount is None:
+            self._unknown = model
+            return
+        self._spent += amount
         self._uncounted[model] += attempts
         self._asked[model] += 1
         self._paid[model] += amount
 
-    def expected(self, in_flight: Counter[str]) -> float:
-        """Return the total spending expected if each turn in flight costs its model's average."""
+    def stop(self, in_flight: Counter[str]) -> Stop | None:
+        """Return why the turns in flight may not be asked; None if they may.
+
+        The amount of an earlier turn is unknown, the limit is reached, or the turns in flight are likely to exceed it.
+        """
+        if self._unknown is not None:
+            why = f"{self._what} of a reply from '{self._unknown}' is unknown, so {self._option} cannot be enforced"
+            part = self._form.format(self._spent)
+            return Stop(f"{why}; the known part so far is {part}", LEAVE_OUT.format(self._option))
         likely = in_flight + self._uncounted
         known = [model for model in likely if self._asked[model]]
-        return self.spent + sum(likely[model] * self._paid[model] / self._asked[model] for model in known)
-
-    def is_used_up(self, in_flight: Counter[str]) -> bool:
-        """Return True if the spending has reached the limit, or the turns in flight are likely to exceed it."""
-        return self.spent >= self.limit or self.expected(in_flight) > self.limit
+        expected = self._spent + sum(likely[model] * self._paid[model] / self._asked[model] for model in known)
+        if self._spent < self._limit and expected <= self._limit:
+            return None
+        return Stop(f"the rest of {self._option} {self._limit:g} does not suffice for another turn", RAISE)
 
 
 class BudgetTracker:
@@ -102,25 +209,26 @@ class BudgetTracker:
 
     def __init__(self, budget: Budget) -> None:
         """Start with nothing spent."""
-        self._usd = None if budget.usd is None else _Counter(budget.usd)
-        self._tokens = None if budget.tokens is None else _Counter(budget.tokens)
+        # For each limit, its counter and the rule for a turn's amount.
+        self._counters: list[tuple[_Counter, Callable[[Turn], float | None]]] = []
+        if budget.usd is not None:
+            self._counters.append((_Counter(budget.usd, "--budget-usd", "the cost", "${:,.2f}"), cost))
+        if budget.tokens is not None:
+            counter = _Counter(budget.tokens, "--budget-tokens", "the number of tokens", "{:,.0f} tokens")
+            self._counters.append((counter, tokens))
         self._in_flight: Counter[str] = Counter()
-        self._unknown: str | None = None
 
     def earlier(self, turns: Iterable[Turn]) -> None:
         """Count turns that were already in the log."""
         for turn in turns:
             self._pay(turn)
 
-    def reserve(self, model: str) -> str | None:
-        """Reserve budget for one turn; return None, or the reason (a clause) why no further turn may be asked."""
-        if self._unknown:
-            return self._unknown
+    def reserve(self, model: str) -> Stop | None:
+        """Reserve budget for one turn; return None, or the reason why no further turn may be asked."""
         wanted = self._in_flight + Counter({model: 1})
-        if self._usd and self._usd.is_used_up(wanted):
-            return f"the rest of --budget-usd {self._usd.limit:g} does not pay for another turn"
-        if self._tokens and self._tokens.is_used_up(wanted):
-            return f"the rest of --budget-tokens {self._tokens.limit:g} does not suffice for another turn"
+        for counter, _ in self._counters:
+            if stop := counter.stop(wanted):
+                return stop
         self._in_flight = wanted
         return None
 
@@ -131,13 +239,5 @@ class BudgetTracker:
             self._pay(turn)
 
     def _pay(self, turn: Turn) -> None:
-        for account, amount, option, what in (
-            (self._usd, cost(turn), "--budget-usd", "the cost"),
-            (self._tokens, tokens(turn), "--budget-tokens", "the number of tokens"),
-        ):
-            if account is None:
-                continue
-            if amount is None:
-                self._unknown = f"{what} of a reply from '{turn.model}' is unknown, so {option} cannot be enforced"
-            else:
-                account.pay(turn.model, amount, uncounted(turn))
+        for counter, amount in self._counters:
+            counter.pay(turn.model, amount(turn), uncounted(turn))

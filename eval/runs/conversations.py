@@ -28,7 +28,7 @@ from chexqa.eval.prompts.protocols import Conversation, Message, PriorReply
 from chexqa.eval.runs import foreign_lines
 from chexqa.eval.runs.answer_tokens import answer_logprob
 from chexqa.eval.runs.budget import BudgetTracker
-from chexqa.eval.runs.model_progress import AGAIN, MEND, NOT_ASKED, RAISE, ModelProgress, Place
+from chexqa.eval.runs.model_progress import AGAIN, MEND, NOT_ASKED, ModelProgress, Place
 from chexqa.eval.runs.run_folder import RunIdentity
 from chexqa.eval.runs.turn_log import Log
 from chexqa.eval.stress.cells import kind_of
@@ -217,9 +217,12 @@ class ConversationWorker:
         self, talk: PlannedConversation, shown: Conversation, item: Item, said: list[PriorReply]
     ) -> Turn | None:
         """Ask one question within the budget; return None if the model gets no more questions."""
-        why = self.limiter.closed or (self.tracker.reserve(self.model.name) if self.tracker else None)
-        if why:
-            self.stop(why, RAISE)
+        if self.limiter.closed:
+            self.stop(self.limiter.closed, MEND if self.limiter.given_up else AGAIN)
+            return None
+        stop = self.tracker.reserve(self.model.name) if self.tracker else None
+        if stop:
+            self.stop(*stop)
             return None
         turn = None
         try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from chexqa.contract.read_run import ERROR, Turn
 from chexqa.eval.design.pair_decision import Decision
 from chexqa.eval.models.rate_limit import RateLimiter
-from chexqa.eval.runs import budget
+from chexqa.eval.runs.budget import Spent
 from chexqa.files.errors import PendingError, UnfinishedError
 from chexqa.files.terminal import plural
 
@@ -18,7 +18,6 @@ _SHOWN_NAMES = 4
 # What to do after a stop.
 AGAIN = "run the same command again to continue"
 MEND = "correct the cause, then run the same command again to continue"
-RAISE = "raise the budget in the same command, or leave it out, to continue"
 Place = tuple[str, int, int]
 """An item in one conversation: item id, repeat, rotation."""
 
@@ -63,8 +62,7 @@ class ModelProgress:
     """Progress of one model in a run.
 
     - ``states``: the last state of each turn, keyed by item id, repeat and rotation.
-    - ``cost_usd``, ``tokens``: the cost and the tokens of all turns in the log; None if those of any turn are unknown.
-    - ``uncounted``: the number of attempts that may be billed, but are not in ``cost_usd`` and ``tokens``.
+    - ``spent``: the cost and the tokens of all turns in the log.
     - ``asked``: the number of turns asked by this command.
     - ``error``: the text of the last error, overflow or refusal.
     - ``stopped``: the reason why asking has stopped; None if it has not.
@@ -81,9 +79,7 @@ class ModelProgress:
     model: str
     states: dict[Place, str]
     limiter: RateLimiter
-    cost_usd: float | None = 0.0
-    tokens: int | None = 0
-    uncounted: int = 0
+    spent: Spent = field(default_factory=Spent)
     asked: int = 0
     error: str | None = None
     stopped: str | None = None
@@ -129,10 +125,7 @@ class ModelProgress:
             self.counts[turn.state] += 1
             self.states[place] = turn.state
         self.answerers.add(turn)
-        self.uncounted += budget.uncounted(turn)
-        paid, used = budget.cost(turn), budget.tokens(turn)
-        self.cost_usd = None if paid is None or self.cost_usd is None else self.cost_usd + paid
-        self.tokens = None if used is None or self.tokens is None else self.tokens + used
+        self.spent.add(turn)
 
 
 def unfinished(rows: Sequence[ModelProgress], in_python: bool = False) -> UnfinishedError | None:
@@ -147,7 +140,7 @@ def unfinished(rows: Sequence[ModelProgress], in_python: bool = False) -> Unfini
     whys = [*sorted(filter(None, errors)), *sorted(filter(None, stops))]
     why = f" ({'; '.join(whys)})" if whys else ""
     steps = {progress.then for progress in open_}
-    then = steps.pop() if len(steps) == 1 else AGAIN if steps.isdisjoint((MEND, RAISE)) else MEND
+    then = steps.pop() if len(steps) == 1 else MEND
     left, pending = sum(progress.unfinished for progress in open_), sum(progress.pending for progress in open_)
     made, count = (PendingError, f"{plural(pending, 'request')} without a result") if pending and not why else (
         UnfinishedError, f"{plural(left, 'turn')} unfinished{why}")  # fmt: skip

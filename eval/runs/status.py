@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TypeVar
 
 from chexqa.contract import benchmark, read_run
 from chexqa.contract.items import ORIGINAL, asked_conditions
 from chexqa.contract.read_run import ERROR, TURNS, Run, Turn
 from chexqa.eval.design import subset
 from chexqa.eval.runs import budget
+from chexqa.eval.runs.budget import Spent
 from chexqa.eval.runs.model_progress import Answerers
 from chexqa.eval.runs.turn_log import Writer, log_path, writers
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, is_file, read_json
 
-Number = TypeVar("Number", int, float)
 WINDOW = timedelta(minutes=10)
 """Time before the last reply that the rate covers. A model without a reply for this long counts as not active."""
 
@@ -30,8 +29,7 @@ class Status:
     """Status of one model in a run; None means unknown.
 
     - ``total``: number of turns of the run; None if the benchmark is missing.
-    - ``cost_usd``, ``tokens``: the sums over all replies; None if the value of a reply is unknown.
-    - ``uncounted_attempts``: number of attempts that may be billed but are not part of ``cost_usd`` and ``tokens``.
+    - ``spent``: the cost and the tokens of all turns.
     - ``done``: number of turns in a final state.
     - ``states``: number of turns, keyed by the state of the newest attempt.
     - ``set_aside``: number of lines of the logs that are not turns.
@@ -49,8 +47,7 @@ class Status:
     total: int | None
     done: int
     states: dict[str, int]
-    cost_usd: float | None
-    tokens: int | None
+    spent: Spent
     rate_per_min: float | None
     left_s: float | None
     last_turn: str | None
@@ -61,7 +58,6 @@ class Status:
     asking: list[Record] | None = None
     waiting: tuple[Record, ...] = ()
     decided: str | None = None
-    uncounted_attempts: int = 0
 
     @property
     def is_done(self) -> bool:
@@ -70,7 +66,9 @@ class Status:
 
     def to_record(self) -> Record:
         """Return the JSON form."""
-        return asdict(self)
+        record = asdict(self)
+        del record["spent"]
+        return record | self.spent.to_record()
 
 
 def status(folder: Path, now: datetime | None = None) -> list[Status]:
@@ -150,15 +148,13 @@ def _of_model(name: str, turns: Sequence[Turn], total: int | None, now: datetime
         total,
         done,
         dict(counts.most_common()),
-        _sum(budget.cost(turn) for turn in turns),
-        _sum(budget.tokens(turn) for turn in turns),
+        budget.spent(turns),
         None if rate is None else round(60 * rate, 2),
         round((total - done) / rate, 1) if rate and total is not None and total > done else None,
         ends[-1].isoformat(timespec="seconds") if ends else None,
         last_reply=replies[-1].isoformat(timespec="seconds") if replies else None,
         last_error=last.error if last and _failed(last) else None,
         note=Answerers(turns).remark(),
-        uncounted_attempts=sum(map(budget.uncounted, turns)),
     )
 
 
@@ -182,10 +178,3 @@ def _rate(ends: Sequence[datetime], now: datetime, is_finished: bool) -> float |
     recent = [end for end in ends if ends[-1] - end <= WINDOW]
     seconds = ((recent[-1] if is_finished else max(now, recent[-1])) - recent[0]).total_seconds()
     return (len(recent) - 1) / seconds if seconds and len(recent) > 1 else None
-
-
-def _sum(values: Iterable[Number | None]) -> Number | None:
-    """Return the sum of the values; None if a value is unknown."""
-    rows = list(values)
-    known = [value for value in rows if value is not None]
-    return sum(known) if len(known) == len(rows) else None

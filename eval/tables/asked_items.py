@@ -16,7 +16,7 @@ import polars as pl
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import CONTESTED, PERCEPTION
-from chexqa.contract.read_run import Run
+from chexqa.contract.read_run import Run, Turn
 from chexqa.eval.design.weights import MEAN
 from chexqa.eval.models.registry import BASELINE, READERS
 from chexqa.eval.runs import budget
@@ -303,6 +303,7 @@ def costs(study: ScoredSample) -> pl.DataFrame:
     - ``latency_s``: the median latency of the turns in ``asked``.
     - ``asked_altered``: the number of finished turns on altered and stressed items.
     - ``cost_altered_usd``: the cost of the turns in ``asked_altered``.
+    - ``known_usd``, ``without_cost``: the cost of all these turns as far as it is known, and the number of the others.
 
     A cost, mean or median is null if a turn with a reply lacks the value. A turn without a reply (refused, or too long)
     may lack it.
@@ -317,38 +318,37 @@ def costs(study: ScoredSample) -> pl.DataFrame:
 
     table = asked.group_by(WHO, maintain_order=True).agg(
         pl.len().alias("asked"),
-        whole("cost_usd", pl.col("cost_usd").sum()).alias("cost_usd"),
+        pl.when(pl.col("cost_usd").null_count() == 0).then(pl.col("cost_usd").sum()).alias("cost_usd"),
+        pl.col("cost_usd").sum().alias("known_usd"),
+        pl.col("cost_usd").null_count().alias("without_cost"),
         whole("output_tokens", pl.col("output_tokens").mean()).alias("output_tokens"),
         whole("latency_s", pl.col("latency_s").median()).alias("latency_s"),
     )
     thousand = (1000 * pl.col("cost_usd") / pl.col("asked")).alias("cost_per_1000_usd")
-    further = _altered_costs(study.graded.runs)
-    found = [further.get(who, (0, 0.0)) for who in table.select(WHO).iter_rows()]
+    further = _altered_turns(study.graded.runs)
+    found = [further.get(who, []) for who in table.select(WHO).iter_rows()]
+    dollars = [budget.spent(turns).usd for turns in found]
     return table.with_columns(
         thousand,
-        pl.Series("asked_altered", [count for count, _ in found], pl.Int64),
-        pl.Series("cost_altered_usd", [cost for _, cost in found], pl.Float64),
+        pl.Series("asked_altered", [len(turns) for turns in found], pl.Int64),
+        pl.Series("cost_altered_usd", [one.whole for one in dollars], pl.Float64),
+        pl.col("known_usd") + pl.Series([one.known for one in dollars], dtype=pl.Float64),
+        pl.col("without_cost") + pl.Series([one.without for one in dollars], dtype=pl.Int64),
     ).select(
         *WHO, "asked", "cost_usd", "cost_per_1000_usd", "output_tokens", "latency_s", "asked_altered",
-        "cost_altered_usd",
+        "cost_altered_usd", "known_usd", "without_cost",
     )  # fmt: skip
 
 
-def _altered_costs(runs: Iterable[Run]) -> dict[tuple[str, str], tuple[int, float | None]]:
-    """Return the number of turns on altered and stressed items with an outcome, and their cost, by model and protocol.
-
-    The cost is None if the cost of any turn is unknown.
-    """
-    found: dict[tuple[str, str], list[float | None]] = {}
+def _altered_turns(runs: Iterable[Run]) -> dict[tuple[str, str], list[Turn]]:
+    """Return the turns on altered and stressed items with an outcome, by model and protocol."""
+    found: dict[tuple[str, str], list[Turn]] = {}
     for run in runs:
         protocol = protocol_name(run)
         for turn in run.altered:
             if turn.state not in UNFINISHED:
-                found.setdefault((turn.model, protocol), []).append(budget.cost(turn))
-    return {
-        who: (len(costs), None if None in costs else sum(cost for cost in costs if cost is not None))
-        for who, costs in found.items()
-    }
+                found.setdefault((turn.model, protocol), []).append(turn)
+    return found
 
 
 def contested(study: ScoredSample) -> pl.DataFrame:

@@ -269,10 +269,12 @@ COLUMNS: dict[str, str] = {
     **looking.COLUMNS,
     **sure.COLUMNS,
     "cost_usd": "cost in dollars of the questions on the original pictures, with their failed attempts as far as the "
-    "server counted tokens; empty if a price is unknown",
+    "server counted tokens; empty if the cost of a question is unknown",
     "asked_altered": "number of questions with an outcome on altered or degraded pictures, with another wording, or "
     "after a false history",
-    "cost_altered_usd": "cost in dollars of these further questions; empty if a price is unknown",
+    "cost_altered_usd": "cost in dollars of these further questions; empty if the cost of a question is unknown",
+    "known_usd": "cost in dollars of all questions whose cost is known",
+    "without_cost": "number of questions of unknown cost: without a price or without token counts",
     "cost_per_1000_usd": "cost in dollars per thousand questions",
     "output_tokens": "mean number of tokens of a reply, with reasoning",
     "latency_s": "median time to a reply in seconds",
@@ -370,11 +372,9 @@ GRADES: dict[str, str] = {
 # Floats that are neither shares nor differences of shares, with the decimals they are shown with.
 PLAIN: dict[str, int] = {
     "depth": 2, "depth_always_yes": 2, "depth_yes_then_no": 2, "depth_always_no": 2, "right": 0, "cost_usd": 2,
-    "cost_altered_usd": 2,
-    "df": 1, "factor": 2, "distance": 1,
-    "cost_per_1000_usd": 2, "output_tokens": 0, "latency_s": 1, "tau": 2, "tau_least": 2, "tau_most": 2,
-    "correlation": 2, "criterion": 2, "threshold": 1, "threshold_mm": 2, "slope": 2,
-    "brier": 3, "reliability": 3, "resolution": 3, "uncertainty": 3, "auroc": 2,
+    "cost_altered_usd": 2, "known_usd": 2, "df": 1, "factor": 2, "distance": 1, "cost_per_1000_usd": 2, "auroc": 2,
+    "output_tokens": 0, "latency_s": 1, "tau": 2, "tau_least": 2, "tau_most": 2, "correlation": 2, "criterion": 2,
+    "threshold": 1, "threshold_mm": 2, "slope": 2, "brier": 3, "reliability": 3, "resolution": 3, "uncertainty": 3,
 }  # fmt: skip
 P_VALUES = ("p", "p_holm", "p_labels", "p_alike", "p_alike_holm")
 

@@ -112,7 +112,7 @@ def test_turns_and_grades_are_those_of_a_live_run(bench: Benchmark, tmp_path: Pa
         one = replace(order(bench, tmp_path / "batch"), protocol=protocol)
         (progress,) = by_hand(one, tmp_path / "files", server)
         assert server.problems == []
-    assert (progress.unfinished, progress.cost_usd) == (0, 0)
+    assert (progress.unfinished, progress.spent.usd.whole) == (0, 0)
     same_turns(tmp_path / "live", tmp_path / "batch")
 
 
@@ -517,4 +517,4 @@ def test_a_batch_costs_half(cli: Cli, handmade: Handmade, tmp_path: Path) -> Non
         _, (waiting,) = rounds.step(one, tmp_path / "files")
         put(tmp_path / "files", "r", [answered(server, request) for request in requests_of(waiting.parts[0])])
         (progress,), _ = rounds.step(one, tmp_path / "files")
-    assert progress.cost_usd == pytest.approx((1000 * 2 + 20 * 4) / 1e6 / 2)
+    assert progress.spent.usd.whole == pytest.approx((1000 * 2 + 20 * 4) / 1e6 / 2)

@@ -66,24 +66,26 @@ def test_a_row_tells_turns_cost_places_and_trouble() -> None:
     text = shown(display)
     for part in ("m[/]", "2/4", "50 %", "$1.00", "0 of 4 (8)", "1 x 429", "1 x 5xx", "1 refused", "Ctrl-C stops after"):
         assert part in text
-    assert one.tokens == 8
+    assert one.spent.tokens.whole == 8
     (line,) = display.lines()
     assert line.startswith("m[/]: 2 of 4 turns, ")
     one.limiter._opens_at, one.limiter._why = time.monotonic() + 41.9, "Retry-After"
     assert "waits 42 s (Retry-After)" in shown(display).replace("\n", " ").replace("  ", " ")
 
 
-def test_an_unknown_cost_stays_unknown_and_what_never_came_costs_nothing() -> None:
+def test_the_known_part_of_a_cost_is_shown_and_what_never_came_costs_nothing() -> None:
     one = progress()
     one.take(replace(TURN, state="error", parsed=None, raw=None, latency_s=None, usage=None, cost_usd=None))
-    assert (one.cost_usd, one.tokens) == (0, 0)
+    assert (one.spent.usd.whole, one.spent.tokens.whole) == (0, 0)
     one.take(replace(TURN, cost_usd=None, usage=None))
-    one.take(TURN)
-    assert (one.cost_usd, one.tokens) == (None, None)
     display = RunDisplay()
     display.watch(one)
     assert "unknown" in shown(display)
     assert "unknown cost" in next(display.lines())
+    one.take(TURN)
+    assert (one.spent.usd.whole, one.spent.tokens.whole) == (None, None)
+    assert "≥ $0.50" in shown(display)
+    assert ", at least $0.50, not counting 1 turn of unknown cost, " in next(display.lines())
 
 
 def test_the_pace_is_that_of_the_last_minute(monkeypatch: pytest.MonkeyPatch) -> None:

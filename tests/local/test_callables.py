@@ -127,7 +127,7 @@ def test_every_form_of_a_callable_is_asked_everything_once(
     assert {turn.raw for turn in turns.values()} == {"Answer: 1", "Answer: A1"}
     assert {turn.model for turn in turns.values()} == {f"my_model:{name}"}
     assert all((turn.provider_model or "").startswith("my_model.py ") for turn in turns.values())
-    assert progress.cost_usd == 0
+    assert progress.spent.usd.whole == 0
     again, _ = ask(bench, tmp_path / "run", model)
     assert again.asked == 0
 

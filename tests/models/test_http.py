@@ -272,12 +272,12 @@ def test_a_slow_reply_times_out_is_asked_again_and_may_be_billed(
     assert len(server.requests) == len(bench.items) + 2
     # The reply without choices counts its tokens; the one that came too late does not.
     billed = len(bench.items) + 1
-    assert (progress.tokens, progress.uncounted) == (1020 * billed, 1)
-    assert progress.cost_usd == pytest.approx(billed * (1000 * 2.0 + 20 * 10.0) / 1e6)
+    assert (progress.spent.tokens.whole, progress.spent.uncounted) == (1020 * billed, 1)
+    assert progress.spent.usd.whole == pytest.approx(billed * (1000 * 2.0 + 20 * 10.0) / 1e6)
     said = "Cost and tokens leave out 1 attempt without a complete reply, which the provider may bill"
     assert said in " ".join(cli("run", "status", tmp_path / "run")[1].split())
     (again,) = runner.run(order)
-    assert (again.cost_usd, again.uncounted) == (pytest.approx(progress.cost_usd), 1)
+    assert (again.spent.usd.whole, again.spent.uncounted) == (pytest.approx(progress.spent.usd.whole), 1)
 
 
 def test_an_items_error_is_asked_again_on_resume_and_an_answer_never(
@@ -304,10 +304,12 @@ def test_the_cost_is_the_registered_price_and_nothing_at_a_server_of_ones_own_wi
 ) -> None:
     server = serve(lambda request: Reply("Answer: 1"))
     priced = ask(bench, server, tmp_path / "a", price=Price(2.0, 10.0))
-    assert priced.cost_usd == pytest.approx(len(bench.items) * (1000 * 2.0 + 20 * 10.0) / 1e6)
-    assert ask(bench, server, tmp_path / "b").cost_usd == 0
+    assert priced.spent.usd.whole == pytest.approx(len(bench.items) * (1000 * 2.0 + 20 * 10.0) / 1e6)
+    assert ask(bench, server, tmp_path / "b").spent.usd.whole == 0
     known_name = ask(bench, server, tmp_path / "c", litellm="openai/gpt-4o")
-    assert known_name.cost_usd == 0, "a server of one's own does not cost what a provider's model of that name does"
+    assert known_name.spent.usd.whole == 0, (
+        "a server of one's own does not cost what a provider's model of that name does"
+    )
 
 
 def test_a_secret_is_in_no_file_and_no_output(

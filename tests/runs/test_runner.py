@@ -67,7 +67,7 @@ def test_every_baseline_finishes_under_every_protocol_and_the_oracle_misses_only
     order = RunConfig(bench, models(*BASELINES), protocols.named(protocol), tmp_path / "run")
     for progress in runner.run(order):
         assert progress.counts == Counter(answered=len(bench.items)), progress.model
-        assert progress.cost_usd == 0
+        assert progress.spent.usd.whole == 0
     reached = accuracy(bench, tmp_path / "run")
     assert bench.answers is not None
     attainable = sum(bool(answer.answer) for answer in bench.answers.values()) / len(bench.items)
@@ -485,14 +485,14 @@ def test_a_budget_in_dollars_stops_before_it_is_passed_and_a_larger_one_goes_on(
         # Two turns that had room may still have waited at the limiter when the third found none: they are asked next.
         for one in (order, replace(order, concurrency=1)):
             progress = runner.run(one)[0]
-            assert progress.stopped == "the rest of --budget-usd 0.125 does not pay for another turn"
+            assert progress.stopped == "the rest of --budget-usd 0.125 does not suffice for another turn"
             assert 0.095 < spent(tmp_path / "run") < 0.125
         assert spent(tmp_path / "run") == pytest.approx(0.12)
         assert progress.unfinished == len(bench.items) - 12
         assert runner.run(order)[0].asked == 0
         again = runner.run(replace(order, budget=Budget(usd=1)))[0]
         assert (again.unfinished, again.stopped) == (0, None)
-        assert again.cost_usd == pytest.approx(0.01 * len(bench.items))
+        assert again.spent.usd.whole == pytest.approx(0.01 * len(bench.items))
     assert len(server.requests) == len(bench.items)
 
 
@@ -518,12 +518,15 @@ def test_an_attempt_that_may_be_billed_takes_an_average_turns_share_of_the_budge
     tracker = BudgetTracker(Budget(tokens=500))
     tracker.earlier([replace(TURN, usage=usage), replace(TURN, usage=usage, failed_usage=late)])
     assert tracker.reserve("m/x") is None
-    assert "--budget-tokens 500" in (tracker.reserve("m/x") or "")
+    stop = tracker.reserve("m/x")
+    assert stop is not None
+    assert "--budget-tokens 500" in stop.why
 
 
 def test_a_budget_that_cannot_be_kept_is_refused_or_stops_the_run(bench: Benchmark, tmp_path: Path, cli: Cli) -> None:
     silent = b'{"choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "2"}}]}'
-    with FakeServer(bench, "end_to_end", lambda request: Reply(body=silent)) as server:
+    told = Reply("Answer: 1")
+    with FakeServer(bench, "end_to_end", lambda one: Reply(body=silent) if one.number == 1 else told) as server:
         command = ("eval", bench.folder, "--model-id", "m", "--api-base", server.url, "-o", tmp_path / "run")
         elsewhere = ("https://models.example/v1" if word == server.url else word for word in command)
         code, _, err = cli(*elsewhere, "--budget-usd", 5)
@@ -531,8 +534,10 @@ def test_a_budget_that_cannot_be_kept_is_refused_or_stops_the_run(bench: Benchma
         assert "model 'm': its price is unknown, so --budget-usd cannot be enforced" in err
         assert not (tmp_path / "run").exists()
         code, _, err = cli(*command, "--budget-tokens", 5000, "--concurrency", 1)
-        assert (code, len(server.requests)) == (3, 1)
+        assert (code, len(server.requests)) == (3, 2)
         assert "the number of tokens of a reply from 'm' is unknown, so --budget-tokens cannot be enforced" in err
+        assert "the known part so far is 1,020 tokens); leave out --budget-tokens in the same command" in err
+        assert cli(*command)[0] == 0
     assert cli("eval", bench.folder, "--models", "baseline/first", "--budget-usd", 1, "-o", tmp_path / "b")[0] == 0
 
 

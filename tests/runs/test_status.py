@@ -97,14 +97,20 @@ def test_the_rate_is_that_of_the_last_minutes(run: Path) -> None:
     assert only(run).rate_per_min == pytest.approx(10)
 
 
-def test_what_was_paid_is_the_sum_and_unknown_where_one_is(run: Path) -> None:
+def test_what_was_paid_is_the_sum_or_its_known_part(run: Path, cli: Cli) -> None:
     turns = turns_of(run)
     usage = {"input_tokens": 100, "output_tokens": 10, "reasoning_tokens": None, "cached_tokens": None}
     paid = [replace(turn, cost_usd=0.5, usage=usage, latency_s=1.0) for turn in turns[:4]]
     write(run, paid)
-    assert (only(run).cost_usd, only(run).tokens) == (2.0, 440)
+    names = ("cost_usd", "known_cost_usd", "turns_without_cost", "tokens", "known_tokens", "turns_without_tokens")
+    assert [only(run).to_record()[name] for name in names] == [2.0, 2.0, 0, 440, 440, 0]
     write(run, [*paid, replace(turns[4], cost_usd=None, usage=None, latency_s=1.0)])
-    assert (only(run).cost_usd, only(run).tokens) == (None, None)
+    (row,) = json.loads(cli("run", "status", run, "--json")[1])
+    assert [row[name] for name in names] == [None, 2.0, 1, None, 440, 1]
+    said = told(cli, run)
+    assert "≥ $2.00" in said
+    assert "baseline/first: cost: at least $2.00, not counting 1 turn of unknown cost." in said
+    assert "baseline/first: tokens: at least 440, not counting 1 turn without token counts." in said
 
 
 def test_an_error_is_not_done_until_it_is_answered(run: Path) -> None:

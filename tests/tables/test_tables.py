@@ -184,7 +184,9 @@ def test_a_refused_request_has_no_cost_and_no_time_and_what_is_unknown_stays_so(
     priced[0] = replace(priced[0], state="refused", parsed=None, raw=None, cost_usd=None, latency_s=None)
     priced[-1] = replace(priced[-1], raw=None, cost_usd=None, latency_s=None)  # an imported answer without its text
     costs = rows(asked_items.costs(study(sixteen, [run(priced, ("a", "b"))])), "model")
-    assert [(costs[name]["cost_usd"], costs[name]["latency_s"]) for name in "ab"] == [(0.5 * 15, 2), (None, None)]
+    names = ("cost_usd", "known_usd", "without_cost", "latency_s")
+    assert [costs["a"][name] for name in names] == [0.5 * 15, 0.5 * 15, 0, 2]
+    assert [costs["b"][name] for name in names] == [None, 0.5 * 15, 1, None]
 
 
 def test_equal_models_do_not_make_every_difference_detectable(sixteen: Benchmark) -> None:

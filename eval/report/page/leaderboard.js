@@ -123,8 +123,13 @@ const leaderboard = (() => {
 
   function table() {
     const shown = columns(), models = order(), group = letters(), ranking = shown[0];
-    const costs = new Map(rows("costs").filter(here).map((row) => [row.model, row.cost_per_1000_usd]));
-    const priced = [...costs.values()].some((value) => value > 0), sorts = models.some((model) => about(model).role !== "model" || about(model).domain);
+    const costs = new Map(), partial = new Map();
+    for (const row of rows("costs").filter(here)) {
+      costs.set(row.model, row.cost_per_1000_usd);
+      // Where the cost of some questions is unknown, the others' cost is a lower bound.
+      if (row.cost_per_1000_usd == null && row.known_usd > 0) partial.set(row.model, (1000 * row.known_usd) / (row.asked + row.asked_altered));
+    }
+    const priced = partial.size > 0 || [...costs.values()].some((value) => value > 0), sorts = models.some((model) => about(model).role !== "model" || about(model).domain);
     const lettered = [...group.values()].some(Boolean);
     const sort = [...view.sort].find((one) => one.startsWith("leaderboard."));
     const [, by, direction] = sort ? sort.split(/^leaderboard\.(.*)\.(\w+)$/) : [];
@@ -133,7 +138,7 @@ const leaderboard = (() => {
     const listed = hasUsual ? [...models.slice(0, after < 0 ? models.length : after), USUAL, ...(after < 0 ? [] : models.slice(after))] : models;
     const sorted = by ? [...listed].sort((one, other) => compare(by, direction, one, other)) : listed;
     function compare(name, way, one, other) {
-      const value = (model) => (model === USUAL && !["model", "domain"].includes(name) ? shown.find((column) => column.name === name)?.usual : name === "model" ? model : name === "domain" ? about(model).domain ?? "" : name === "cost" ? costs.get(model) : shown.find((column) => column.name === name)?.of(model)?.value);
+      const value = (model) => (model === USUAL && !["model", "domain"].includes(name) ? shown.find((column) => column.name === name)?.usual : name === "model" ? model : name === "domain" ? about(model).domain ?? "" : name === "cost" ? costs.get(model) ?? partial.get(model) : shown.find((column) => column.name === name)?.of(model)?.value);
       return tables.compare(value(one), value(other), way);
     }
     // Models with equal scores have the same rank; sums in another order differ in their last digits.
@@ -154,7 +159,7 @@ const leaderboard = (() => {
         sorts ? make("td", { class: "text domain", "data-label": "domain" }, who.role === "model" ? who.domain ?? "–" : who.role) : null,
         ...shown.map((column) => cell(column, model, from(column))),
         lettered ? make("td", { class: "text letters", "data-label": "letters" }, group.get(`${data.overall} ${model}`) ?? "–") : null,
-        priced ? make("td", { class: "cost", "data-label": "$/1000" }, costs.get(model) == null ? "" : number(costs.get(model), 2)) : null);
+        priced ? make("td", { class: "cost", "data-label": "$/1000" }, partial.has(model) ? `≥ ${number(partial.get(model), 2)}` : costs.get(model) == null ? "" : number(costs.get(model), 2)) : null);
     });
     const head = make("tr", {}, ...heads.map(([name, label, note]) => tables.head("leaderboard", name, label, note, ["model", "domain", "letters"].includes(name), by === name ? direction : null, !["rank", "letters"].includes(name))));
     return report.rove(make("table", { class: shown.length > 5 ? "leaders many" : "leaders", id: "leaders", style: `--scores: ${shown.length}` }, make("caption", { class: "sr" }, `Leaderboard, ${words(view.protocol)}, ${report.scoreWords()}`), make("thead", {}, head), make("tbody", {}, ...body)));

@@ -258,7 +258,7 @@ const views = (() => {
         report.draw("circle", { cx: left, cy: top, r: 5, class: "point" }), ...names[place]));
     }
     const unpriced = shown("costs").filter((row) => report.about(row.model).role === "model" && !(row.cost_per_1000_usd > 0)).map((row) => row.model);
-    return figure(`Mean of levels (${report.scoreWords()}), %, against dollars for 1,000 questions (each step to the right costs ten times as much).${unpriced.length ? ` Not drawn, because no price is known or it is 0: ${unpriced.join(", ")}.` : ""}`, make("div", { class: "panel wide" }, plots.svg(width, height, "score against price", ...parts)));
+    return figure(`Mean of levels (${report.scoreWords()}), %, against dollars for 1,000 questions (each step to the right costs ten times as much).${unpriced.length ? ` Not drawn, because the cost of a question is unknown, or all cost nothing: ${unpriced.join(", ")}.` : ""}`, make("div", { class: "panel wide" }, plots.svg(width, height, "score against price", ...parts)));
   }
 
   const SEEN_IN = { "contour evaluation": ["contour_evaluation"], points: ["revision_expansion", "revision_contraction"], "four pictures": ["revision_result"] };
