@@ -71,9 +71,10 @@ class Absent:
                 yield row.cells["image"], finding
 
     def leaving_out(self, fault: Callable[[str], None], wrong: WrongParts) -> Callable[[str], None]:
-        """Return the function that takes the reason why a mask is left out.
+        """Return a function that reports why a mask is left out.
 
-        The reason goes to ``fault`` or, if the mask's picture could then count as one without findings, to ``wrong``.
+        It passes the reason to ``fault``, or to ``wrong`` if, without the mask, the picture could be taken for one
+        without findings.
         """
         return (lambda reason: wrong.add(InputError(f"{reason}."))) if self.unmasked else fault
 

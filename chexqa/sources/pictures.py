@@ -285,7 +285,8 @@ def picture_of_segments(path: Path, name: str, files: Pictures) -> tuple[str, bo
     """Return a name by which to find a DICOM SEG's picture, and True if the SEG itself refers to this picture.
 
     - If the SEG refers to one of ``files``: the name of this picture.
-    - Otherwise: ``name``, the name of the SEG's file, or "" if the picture of this name has another SOP Instance UID.
+    - Otherwise: ``name``, the name of the SEG's file; but "" if the picture of this name has another SOP Instance UID
+      than the one that the SEG refers to.
     """
     uid = read_segments(path).picture or ""
     fits = [files.by_uid[uid]] if uid in files.by_uid else files.fitting(uid)
@@ -306,8 +307,8 @@ def paired(
     With ``whole``, a file has all shapes of a picture. Then only one file is returned for each picture: the one whose
     name is most like the picture's.
 
-    ``leave_out`` is called with a reason for each mask whose name fits several pictures, and for each file that is not
-    the one of its picture.
+    ``leave_out`` is called with a reason for each mask whose name fits several pictures and, with ``whole``, for each
+    file that was not chosen for its picture.
     """
     found, fitting = [], _fitting(keys, files)
     for path, key in keys.items():

@@ -122,9 +122,9 @@ class NullScore(NamedTuple):
     """Distribution of a predictor's number of right answers by chance.
 
     - ``mass``: the probabilities of 0, 1, 2, … hits (picks that are right).
-    - ``right_without_hits``: the number of right answers minus ``right_per_hit`` times the number of hits.
-    - ``right_per_hit``: 1 or 2. It is 2 if candidates that are not picked count as "no": picking a right candidate then
-      leaves a wrong one unpicked, so two answers become right.
+    - ``right_per_hit``: how many answers each further hit makes right. It is 2 if unpicked candidates count as "no":
+      the number of picks is fixed, so each further hit also means one wrong pick less. Otherwise it is 1.
+    - ``right_without_hits``: the number of right answers if no pick is a hit.
     """
 
     # Example with yes and no: 12 of 20 cases are positive, and 10 get a yes. With 6 hits, 4 of the 8 negative cases
