@@ -38,6 +38,10 @@ KNOWN = {
 NONE = ("no_finding", "normal")
 _RGB, _COLOUR = re.compile(r"\d{1,3}([ ,;]+\d{1,3}){2}"), re.compile("#[0-9a-fA-F]{6}")
 _MOST_TOLD = 10  # unknown labels that are told one by one
+_DOUBTFUL = (
+    "with annotations that are not used and without a known finding: counted as without any finding "
+    "(--absent-unmasked), so check what the annotations mean"
+)
 _OF_ROBOFLOW = (
     "exported by Roboflow: check that README.roboflow.txt names no augmentation, because a flipped radiograph has the "
     "patient's sides exchanged"
@@ -105,7 +109,10 @@ def _plain(label: str) -> str:
 
 
 class Labels:
-    """Mapping from a data set's labels to findings and structures; it counts the labels that are neither."""
+    """Mapping from a data set's labels to findings and structures; it counts the labels that are neither.
+
+    ``unused_in`` has the pictures and files with such labels.
+    """
 
     def __init__(
         self, given: Iterable[str], option: str = "--category", texts: Mapping[str, str] | None = None
@@ -117,6 +124,7 @@ class Labels:
         self._texts = dict(texts or {})
         self._names: dict[str, str] = {}
         self._unknown: dict[str, Tally] = {}
+        self.unused_in = set[str]()
         self._option = option
         known = (*FINDINGS, *cases.STRUCTURES)
         for text in given:
@@ -140,27 +148,26 @@ class Labels:
         text = self._texts.get(label, label)
         return self._names.get(label) or self._names.get(text) or meaning(text)
 
-    def find(self, label: str, *others: str) -> str | None:
+    def find(self, label: str, *others: str, where: str) -> str | None:
         """Return the meaning of ``label`` or, if it is unknown, of the first of ``others`` whose meaning is known.
 
         If no meaning is known, return None and count ``label`` for :meth:`remark`. The labels :data:`NONE`, such as
-        "normal", are not counted.
+        "normal", are not counted. ``where`` is the picture or the file that has the label.
         """
         name = next((name for one in (label, *others) if (name := self.named(one))), None)
         if name is None and _plain(text := self._texts.get(label, label)) not in NONE:
-            self._unknown.setdefault(text, Tally()).add(text)
+            self._unknown.setdefault(text, Tally()).add(where)
+            self.unused_in.add(where)
         return name
 
-    def remark(self, outcome: Outcome, unmasked: bool) -> None:
-        """Add to the outcome a remark on each label that is not known; ``unmasked`` is as in :class:`Absent`."""
+    def remark(self, outcome: Outcome) -> None:
+        """Add to the outcome a remark on each label that is not known."""
         rest = Tally()
         for place, (label, tally) in enumerate(self._unknown.items()):
             if place >= _MOST_TOLD:
                 rest.add(label)
                 continue
             hint = f"give {self._option} '{label}=NAME' to use them (NAME: a finding, {', '.join(cases.STRUCTURES)})"
-            if unmasked:
-                hint += "; a picture with such annotations and no finding counts as one without any finding"
             tally.remark(outcome.remarks, "annotation", f"not used: {hint}")
         rest.remark(outcome.remarks, "more label", "not used")
 
@@ -280,20 +287,13 @@ def _records(
 ) -> Iterator[Record]:  # fmt: skip
     shapes: dict[str, dict[str, list[Annotation]]] = {}
     for one in annotations:
-        name = labels.find(one.label)
+        name = labels.find(one.label, where=one.image)
         by_name = shapes.setdefault(one.image, {})
         if name is not None and one.source is not None:
             by_name.setdefault(name, []).append(one)
     seen = list(dict.fromkeys([*shapes, *names]))
-    lost, unmarked, boxed, exported = Tally(), Tally(), Tally(), Tally()
-    named: list[tuple[str, str]] = []
-    for name, finding in absent.named():
-        path = files.first(name)
-        same = (image for image in seen if composed(name) in (composed(image), composed(bare(image)))
-                or (path is not None and files.first(image) == path))  # fmt: skip
-        image = next(same, name)
-        named.append((image, finding))
-        seen += [image] * (image not in seen)
+    lost, unmarked, boxed, exported, doubtful = (Tally() for _ in range(5))
+    named = list(_absent(absent, seen, files))
     without = absent.findings({image: shapes.get(image, {}).keys() & FINDINGS.keys() for image in seen}, named)
     copies = Counter(filter(None, map(of_roboflow, seen)))
     uses = Counter(path for image in seen if (path := files.first(image)) is not None)
@@ -322,6 +322,8 @@ def _records(
         }  # fmt: skip
         if not own:
             unmarked.add(image)
+        elif absent.unmasked and image in labels.unused_in and sources.keys().isdisjoint(FINDINGS):
+            doubtful.add(image)
         for finding in own:
             mask = sources.get(finding)
             if mask is not None and "box" in mask:
@@ -330,10 +332,22 @@ def _records(
     lost.remark(outcome.remarks, "picture", "not found and left out")
     files.remark(outcome.remarks)
     exported.remark(outcome.remarks, "picture", _OF_ROBOFLOW)
-    labels.remark(outcome, absent.unmasked)
+    labels.remark(outcome)
+    doubtful.remark(outcome.remarks, "picture", _DOUBTFUL)
     boxed.remark(outcome.remarks, "case", "without an outline: only tasks that ask for a place use boxes")
     unmarked.remark(outcome.remarks, "picture", "without an annotated finding (left out)")
     anatomy.remark()
+
+
+def _absent(absent: Absent, seen: list[str], files: Pictures) -> Iterator[tuple[str, str]]:
+    """Yield the lines of :meth:`Absent.named` with the pictures' names in ``seen``, to which missing ones are added."""
+    for name, finding in absent.named():
+        path = files.first(name)
+        same = (image for image in seen if composed(name) in (composed(image), composed(bare(image)))
+                or (path is not None and files.first(image) == path))  # fmt: skip
+        image = next(same, name)
+        seen += [image] * (image not in seen)
+        yield image, finding
 
 
 def _check_copies(image: str, original: str, count: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 import cv2
@@ -120,7 +121,7 @@ def _folder_records(
             yield record(f"{bare(name)}/{finding}", image, finding, None, terms, **about)
     _remark_maps(files, masks, outcome)
     remark_unread(files.root, masks, outcome)
-    labels.remark(outcome, absent.unmasked)
+    labels.remark(outcome)
     unmarked.remark(outcome.remarks, "picture", "without a mask of a finding (left out)")
     lost.remark(outcome.remarks, "mask folder", "without a picture (left out)")
     anatomy.remark()
@@ -216,7 +217,7 @@ def _structure(path: Path, labels: Labels, absent: Absent) -> str | None:
         )
     if name is None and (absent.unmasked or get_close_matches(stem, known, 1, _NEARLY)):
         raise InputError(f"{path}: '{stem}' is neither a finding nor a structure{suggest(stem, known)}.")
-    return name or labels.find(stem)
+    return name or labels.find(stem, where=str(path))
 
 
 def _is_mask(path: Path) -> bool:
@@ -296,7 +297,7 @@ def _of_label_map(path: Path, image: str, files: Pictures, labels: Labels) -> It
     Where a pixel has only one label, a lesion leaves a hole in its lung. A lesion that borders on a lung is therefore
     added to the lung's mask, except for findings outside the lungs, such as cardiomegaly.
     """
-    found = list(read_labels(path, files.size(image), labels.find))
+    found = list(read_labels(path, files.size(image), partial(labels.find, where=image)))
     in_lungs = {name for name, finding in findings.FINDINGS.items() if finding.field == "lung"}
     lesions = [mask for name, mask in found if name in in_lungs]
     for name, mask in found:
