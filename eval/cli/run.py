@@ -82,7 +82,7 @@ def show_status(folder: Path, as_json: bool) -> None:
     for row in rows:
         if row.last_error is not None:
             words = " ".join(row.last_error.split())
-            out.print(f"{row.model}: its last turn failed: {words}", style="yellow", soft_wrap=True)
+            out.print(f"{row.model}: last error: {words}", style="yellow", soft_wrap=True)
         if row.decided is not None:
             out.print(f"{row.model}: {row.decided}; nothing is asked about the remaining patients.", soft_wrap=True)
         unknown = budget.remark(row.spent.uncounted)

@@ -64,7 +64,9 @@ class ModelProgress:
     - ``states``: the last state of each turn, keyed by item id, repeat and rotation.
     - ``spent``: the cost and the tokens of all turns in the log.
     - ``asked``: the number of turns asked by this command.
-    - ``error``: the text of the last error, overflow or refusal.
+    - ``error``: the text of the last error; without an error, that of the last turn whose text says what hindered it
+      (such as an overflow or a refusal).
+    - ``has_error``: True if a turn of this command ended in an error.
     - ``stopped``: the reason why asking has stopped; None if it has not.
     - ``then``: what the user can do to continue.
     - ``answerers``: the names of the models that answered, as the server reports them.
@@ -82,6 +84,7 @@ class ModelProgress:
     spent: Spent = field(default_factory=Spent)
     asked: int = 0
     error: str | None = None
+    has_error: bool = False
     stopped: str | None = None
     then: str = AGAIN
     answerers: Answerers = field(default_factory=Answerers)
@@ -116,7 +119,9 @@ class ModelProgress:
         """Add a turn that this command asked."""
         self._count(turn)
         self.asked += 1
-        self.error = turn.error or self.error
+        if turn.error and (turn.state == ERROR or not self.has_error):
+            self.error = turn.error
+        self.has_error |= turn.state == ERROR
 
     def _count(self, turn: Turn) -> None:
         place = turn.item_id, turn.repeat, turn.rotation

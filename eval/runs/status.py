@@ -36,7 +36,8 @@ class Status:
     - ``rate_per_min``: replies per minute; None if the last turn failed, or if there are no recent replies.
     - ``left_s``: the expected time until the model is finished, in seconds; None for a finished model.
     - ``last_turn``, ``last_reply``: times of the last turn and of the last reply.
-    - ``last_error``: the text of the last turn if it failed.
+    - ``last_error``: the text of the last error that has not been answered since. If there is none, but the last turn
+      has no reply (as a refused request has none), the text of that turn.
     - ``note``: a sentence if the server reports that another model answered.
     - ``decided``: a sentence if a stopping rule ended the run.
     - ``asking``: the processes that ask the model now, with their ids and starting times; None if unknown.
@@ -78,7 +79,7 @@ def status(folder: Path, now: datetime | None = None) -> list[Status]:
     that ``run.json`` lacks.
     """
     about = read_run.read_about(folder)
-    lines: dict[str, list[Turn]] = {name: [] for name in about["models"]}
+    lines: dict[str, dict[Path, list[Turn]]] = {name: {} for name in about["models"]}
     logs = {path: read_run.read_log(path) for path in sorted((folder / TURNS).glob("*.jsonl"))}
     for path, log in logs.items():
         for turn in log.turns:
@@ -87,7 +88,7 @@ def status(folder: Path, now: datetime | None = None) -> list[Status]:
                     f"{path}: has a turn of model '{turn.model}', which is not in {read_run.ABOUT}; "
                     f"restore {read_run.ABOUT}."
                 )
-            lines[turn.model].append(turn)
+            lines[turn.model].setdefault(path, []).append(turn)
     aside = [log.aside for log in logs.values() if log.aside]
     read_run.say(aside)
     end = read_run.read_decision(folder)
@@ -95,9 +96,9 @@ def status(folder: Path, now: datetime | None = None) -> list[Status]:
     active = writers(folder, lines)
     notes = {path: read_json(path, "waiting", folder) for path in sorted((folder / TURNS).glob("*.waiting.json"))}
     found = []
-    for name, turns in lines.items():
+    for name, parts in lines.items():
         row = replace(
-            _of_model(name, turns, total, time),
+            _of_model(name, list(parts.values()), total, time),
             set_aside=sum(one.count for one in aside if _is_of(one.path, name)),
             asking=None if active is None else [_asking(one) for one in active[name]],
             waiting=tuple(note for path, note in notes.items() if _is_of(path, name)),
@@ -131,7 +132,11 @@ def _total(run: Run) -> int | None:
     return items * int(about["rotations"]) * int(about["repeats"])
 
 
-def _of_model(name: str, turns: Sequence[Turn], total: int | None, now: datetime) -> Status:
+def _of_model(name: str, parts: Sequence[Sequence[Turn]], total: int | None, now: datetime) -> Status:
+    """Return the status of one model; ``parts`` has the turns of each of its logs, in the order of the log."""
+    # The log with the latest reply comes last. Within a log the order counts, not the time: the time at which an error
+    # ended is not recorded.
+    turns = [turn for part in sorted(parts, key=lambda part: max(map(_end, part))) for turn in part]
     states: dict[object, str] = {}
     for turn in turns:
         if turn.state != ERROR or states.get(turn.key, ERROR) == ERROR:
@@ -140,7 +145,9 @@ def _of_model(name: str, turns: Sequence[Turn], total: int | None, now: datetime
     done = len(states) - counts[ERROR]
     ends = sorted(_end(turn) for turn in turns)
     replies = sorted(_end(turn) for turn in turns if not _failed(turn))
-    last = max(turns, key=_end, default=None)
+    last = turns[-1] if turns else None
+    errors = [turn for turn in turns if turn.state == ERROR == states[turn.key]]
+    failed = errors[-1] if errors else last if last and _failed(last) else None
     is_finished = total is not None and done >= total
     rate = None if last is None or _failed(last) else _rate(replies, now, is_finished)
     return Status(
@@ -153,7 +160,7 @@ def _of_model(name: str, turns: Sequence[Turn], total: int | None, now: datetime
         round((total - done) / rate, 1) if rate and total is not None and total > done else None,
         ends[-1].isoformat(timespec="seconds") if ends else None,
         last_reply=replies[-1].isoformat(timespec="seconds") if replies else None,
-        last_error=last.error if last and _failed(last) else None,
+        last_error=failed.error if failed else None,
         note=Answerers(turns).remark(),
     )
 

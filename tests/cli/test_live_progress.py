@@ -88,6 +88,13 @@ def test_the_known_part_of_a_cost_is_shown_and_what_never_came_costs_nothing() -
     assert ", at least $0.50, not counting 1 turn of unknown cost, " in next(display.lines())
 
 
+def test_the_last_error_is_an_error_turn_s_if_there_is_one() -> None:
+    one = progress()
+    for item, state, error in (("i0", "overflow", "too long"), ("i1", "error", "boom"), ("i2", "empty", "no text")):
+        one.take(replace(TURN, item_id=item, state=state, parsed=None, error=error))
+        assert one.error == ("too long" if item == "i0" else "boom")
+
+
 def test_the_pace_is_that_of_the_last_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr(live_progress.time, "monotonic", lambda: now)

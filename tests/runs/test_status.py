@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from logs import log
@@ -181,13 +182,27 @@ def test_errors_are_no_replies_and_a_dead_endpoint_has_no_time_left(run: Path, c
     assert row.last_reply is not None
     assert datetime.fromisoformat(row.last_reply) == NOW - timedelta(minutes=2)
     out = cli("run", "status", run)[1]
-    assert "baseline/first: its last turn failed: HTTP 500: boom" in out
+    assert "baseline/first: last error: HTTP 500: boom" in out
     assert "ago" in out
     # A reply in the results of a batch has no latency; if it is empty, it has an error that says what it lacks.
     empty = replace(answered[-1], started=NOW.isoformat(), latency_s=None, state="empty", parsed=None, raw="",
                     error="the reply has no text")  # fmt: skip
     write(run, [*answered[:-1], empty])
     assert only(run).last_error is None
+
+
+def test_the_last_error_is_that_of_an_open_error_turn_and_not_of_a_finished_one(run: Path) -> None:
+    answered = every(turns_of(run)[:4], 6.0)
+    nothing: dict[str, Any] = {"parsed": None, "raw": None, "latency_s": None}
+    # An error's line has the time of its first attempt, so the time of its end is not known.
+    error = replace(answered[0], state="error", error="HTTP 500: boom", **nothing)
+    refused = replace(answered[2], state="refused", error="HTTP 400: content policy", **nothing)
+    write(run, [answered[1], refused, answered[3], error])
+    assert (only(run).last_error, only(run).rate_per_min) == ("HTTP 500: boom", None)
+    write(run, [answered[1], error, answered[3], refused])
+    assert only(run).last_error == "HTTP 500: boom"
+    write(run, [error, answered[1], answered[0], refused])
+    assert only(run).last_error == "HTTP 400: content policy"
 
 
 def test_errors_alone_have_no_rate(run: Path) -> None:
