@@ -150,6 +150,8 @@ def print_summary(progress: ModelProgress) -> None:
         out.print(f"  stopped: {progress.stopped}", soft_wrap=True)
     if progress.error is not None:
         out.print(f"  last error: {progress.error}", soft_wrap=True)
+    if progress.unfinished and progress.limiter.failures:
+        out.print(f"  failed attempts: {', '.join(_failures(progress))}", soft_wrap=True)
     for said in filter(None, (progress.answerers.remark(), budget.remark(progress.spent.uncounted))):
         out.print(f"  {said}", style="yellow", soft_wrap=True)
 
@@ -195,11 +197,15 @@ def trouble(progress: ModelProgress) -> str:
     """
     pause = progress.limiter.pause
     parts = [progress.stopped or (f"waits {pause.seconds:,.0f} s ({pause.why})" if pause else "")]
-    parts += [f"{count:,} x {kind}" for kind, count in progress.limiter.failures.most_common()]
+    parts += _failures(progress)
     parts += [
         f"{count:,} {state}" for state, count in progress.counts.most_common() if state not in QUIET_STATES and count
     ]
     return ", ".join(part for part in parts if part)
+
+
+def _failures(progress: ModelProgress) -> list[str]:
+    return [f"{count:,} x {kind}" for kind, count in progress.limiter.failures.most_common()]
 
 
 def _percent(done: int, total: int) -> int:

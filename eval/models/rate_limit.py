@@ -1,6 +1,7 @@
 """Rate limit of one model: waits between attempts, fewer simultaneous attempts after a 429, pauses during an outage.
 
-- HTTP status 429: the number of simultaneous attempts is halved; it grows again with each answer.
+- HTTP status 429: the number of simultaneous attempts is halved; it grows again with each answer. If 429 goes on, the
+  last rule of this list holds.
 - Retry-After header: no attempt begins before the given time, up to a bound.
 - Several failures in a row: after each pause, one attempt is made. It asks a question that has not been asked yet, if
   there is one. If the endpoint stays down, no more questions are asked.
@@ -23,6 +24,7 @@ import tenacity
 
 Failure = Literal["429", "5xx", "timeout", "connection", "malformed"]
 DOWN = ("5xx", "timeout", "connection")
+LIMITED = "429"
 LONGEST_WAIT_S = 86_400.0
 T = TypeVar("T")
 
@@ -70,12 +72,12 @@ class RetryPolicy:
 
 @dataclass(frozen=True)
 class OutagePolicy:
-    """Settings for an endpoint that is down.
+    """Settings for an endpoint that is down, or that answers only 429.
 
     - ``failures``: the number of failures in a row after which the endpoint counts as down.
     - ``pause_s``, ``pause_limit_s``: the first and the longest pause between attempts; pauses double.
     - ``give_up_s``: the seconds after which the endpoint is given up.
-    - ``unknown_give_up_s``: the same for an endpoint that has never answered (probably a wrong address).
+    - ``unknown_give_up_s``: the same for an endpoint that has never answered, not even 429 (probably a wrong address).
     """
 
     failures: int = 5
@@ -119,6 +121,7 @@ class RateLimiter:
         self._why = ""
         self._in_a_row = self._pauses = 0
         self._down_since: float | None = None
+        self._is_limited = False
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._closing = asyncio.Event()
         self._door = asyncio.Lock()
@@ -216,13 +219,16 @@ class RateLimiter:
         """Count a failure, and adapt the number of slots and the pauses."""
         # The last cut or pause already accounts for attempts that began before it.
         self.failures[error.kind] += 1
-        now = time.monotonic()
-        if error.kind == "429":
+        now, is_limited = time.monotonic(), error.kind == LIMITED
+        if is_limited != self._is_limited and (is_limited or error.kind in DOWN):
             self._is_up()
-            if began > self._cut_at:
-                self._limit, self._cut_at = max(1.0, self._limit / 2), now
-        elif error.kind in DOWN and began > self._paused_at:
+            self._is_limited = is_limited
+        if is_limited:
+            self._known = True
+        if began > self._paused_at and (began > self._cut_at if is_limited else error.kind in DOWN):
             self._in_a_row += 1
+            if is_limited:
+                self._limit, self._cut_at = max(1.0, self._limit / 2), now
             if self._down_since is not None or self._in_a_row >= self._patience.failures:
                 self._is_down(now)
         if error.retry_after is not None:
@@ -236,13 +242,15 @@ class RateLimiter:
         left = longest - (now - since)
         if left <= 0:
             self.given_up = not self.closed
-            self.close(f"the model was given up because every attempt failed for {now - since:,.0f} s")
+            what = "its server answered only HTTP 429" if self._is_limited else "every attempt failed"
+            self.close(f"the model was given up because {what} for {now - since:,.0f} s")
             return
         seconds = min(patience.pause_s * 2**self._pauses, patience.pause_limit_s, left)
         self._pauses += 1
         self._paused_at = now
-        self._shut(now, seconds, "model down")
-        self.on_pause()
+        self._shut(now, seconds, "only 429" if self._is_limited else "model down")
+        if not self._is_limited:  # a limit of requests holds for all questions
+            self.on_pause()
 
     def _shut(self, now: float, seconds: float, why: str) -> None:
         if now + seconds <= self._opens_at:

@@ -18,6 +18,7 @@ from fake_server import Behaviour, FakeServer, Reply, Request
 from chexqa.contract import benchmark, read_run
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import is_right
+from chexqa.eval.cli import live_progress
 from chexqa.eval.models import registry
 from chexqa.eval.models.rate_limit import OutagePolicy, RetryPolicy
 from chexqa.eval.models.registry import Model, Price
@@ -393,6 +394,27 @@ def test_questions_that_always_fail_do_not_keep_the_others_from_being_asked(
     first_good = next(number for number, item_id in enumerate(asked) if item_id not in bad)
     # Five failures while four are in flight make the endpoint seem down; then two pauses end with the other two.
     assert first_good <= 4 + 4 + 2
+
+
+def test_a_server_that_answers_only_429_is_asked_seldom_and_given_up_although_it_never_answered(
+    bench: Benchmark, serve: Serve, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = serve(lambda request: Reply(status=429, body=b'{"error": {"message": "no more requests today"}}'))
+    patience = OutagePolicy(failures=3, pause_s=0.1, give_up_s=0.6, unknown_give_up_s=0.05)
+    order = RunConfig(
+        bench, (model(server),), "end_to_end", tmp_path / "run", concurrency=4, policy=replace(QUICK, attempts=50),
+        patience=patience,
+    )  # fmt: skip
+    (progress,) = runner.run(order)
+    assert progress.stopped is not None
+    assert progress.stopped.startswith("the model was given up because its server answered only HTTP 429 for 1 s")
+    # Three in a row while up to four are in flight, then one attempt after each pause of 0.1, 0.2 and 0.3 s.
+    assert 3 < len(server.requests) <= 2 + 4 + 4
+    assert progress.counts["error"] <= 4
+    live_progress.print_summary(progress)
+    out = capsys.readouterr().out
+    assert "last error: HTTP 429: no more requests today" in out
+    assert f"failed attempts: {len(server.requests)} x 429" in out
 
 
 def test_an_endpoint_that_comes_back_is_asked_again_and_no_item_suffers(

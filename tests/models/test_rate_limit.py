@@ -36,7 +36,7 @@ async def answer(limiter: RateLimiter) -> None:
 
 def test_a_burst_of_429_from_attempts_in_flight_together_halves_once() -> None:
     async def work() -> None:
-        limiter = RateLimiter(16)
+        limiter = RateLimiter(16, OutagePolicy(failures=99))
         started, go = [], asyncio.Event()
 
         async def attempt() -> None:
@@ -82,7 +82,7 @@ def test_never_are_more_attempts_in_flight_than_places_and_never_fewer_places_th
     kinds: list[Any], most: int
 ) -> None:
     async def work() -> None:
-        limiter = RateLimiter(most)
+        limiter = RateLimiter(most, OutagePolicy(failures=99))
         highest = 0
 
         async def attempt(kind: Any) -> None:
