@@ -67,6 +67,7 @@ def read_mask_png(path: Path) -> Mask:
 
 
 Labelled = tuple[tuple[str, ...], Mask]
+Ints = npt.NDArray[np.integer]
 
 
 def read_label_map(path: Path) -> Iterator[Labelled]:
@@ -109,7 +110,7 @@ def read_label_map(path: Path) -> Iterator[Labelled]:
             yield (str(number + 1),), mask
 
 
-def by_value(path: Path, values: npt.NDArray[np.integer]) -> Iterator[Labelled]:
+def by_value(path: Path, values: Ints) -> Iterator[Labelled]:
     """Yield the label and the mask of each value except 0; raise ``InputError`` if the edges are smoothed."""
     _refuse_smoothed(path, values)
     for value in np.unique(values[values != 0]).tolist():
@@ -142,13 +143,11 @@ def _labelled(path: Path, picture: Image.Image) -> Iterator[Labelled]:
             yield tuple(reversed(labels) if is_grey else labels), inside & (values == value)
 
 
-def _refuse_smoothed(path: Path, values: npt.NDArray[np.integer]) -> None:
-    """Raise ``InputError`` if a label map ``(H, W)`` was resized or turned with interpolation.
-
-    The border of two structures then has a rim of values in between, which are the labels of other structures.
-    """
+def _refuse_smoothed(path: Path, values: Ints) -> None:
+    """Raise ``InputError`` if interpolation has put rims of other values around the structures of a label map."""
+    runs = [_runs(values), _runs(values.T)]
     for width, most in ((1, _MOST_THIN), (max(values.shape) // 100, _MOST_WIDE)):
-        rims, others = np.add(_count_rims(values, width), _count_rims(values.T, width))
+        rims, others = np.sum([_count_rims(*one, width) for one in runs], axis=0)
         if rims >= max(_LEAST_RIMS, most * (rims + others)):
             raise InputError(
                 f"{path}: has rims of other values around its structures, probably because it was resized or rotated "
@@ -156,21 +155,25 @@ def _refuse_smoothed(path: Path, values: npt.NDArray[np.integer]) -> None:
             )
 
 
-def _count_rims(values: npt.NDArray[np.integer], width: int) -> tuple[int, int]:
+def _runs(values: Ints) -> tuple[Ints, Ints, Mask]:
+    """Return the value and the length of each run of equal pixels in the rows; and which run follows one in its row."""
+    new = np.ones(values.shape, np.bool_)
+    np.not_equal(values[:, 1:], values[:, :-1], out=new[:, 1:])
+    rows, columns = np.nonzero(new)
+    return values[rows, columns], np.diff(np.flatnonzero(new), append=values.size), columns[1:] > 0
+
+
+def _count_rims(runs: Ints, lengths: Ints, joined: Mask, width: int) -> tuple[int, int]:
     """Return how many rims and how many other borders the rows of a label map ``(H, W)`` cross.
 
     A rim is a run of at most ``width`` equal pixels between a smaller and a larger value. The other borders are wider
     runs of this kind, and steps between two values that have a third one of the map between them.
     """
-    starts = np.flatnonzero(np.diff(values, prepend=values[:, :1] - 1))
-    runs, lengths = values.ravel()[starts], np.diff(starts, append=values.size)
-    joined = starts[1:] % values.shape[1] > 0  # two runs in one row
     low, high = np.minimum(runs[:-1], runs[1:]), np.maximum(runs[:-1], runs[1:])
     between = np.zeros(runs.shape, np.bool_)
     between[1:-1] = joined[:-1] & joined[1:] & ((runs[:-2] < runs[1:-1]) == (runs[1:-1] < runs[2:]))
     rims = between & (lengths <= width)
-    known = np.unique(runs[~rims])
-    steps = joined & ~rims[:-1] & ~rims[1:]
+    known, steps = np.unique(runs[~rims]), joined & ~rims[:-1] & ~rims[1:]
     passed = np.searchsorted(known, high, "left") > np.searchsorted(known, low, "right")
     return int(rims.sum()), int((between & ~rims).sum() + (steps & passed).sum())
 
@@ -189,7 +192,7 @@ def _is_coloured(picture: Image.Image) -> bool:
     return not colours[0].any() and bool((colours != colours[:, :1]).any())
 
 
-def _mask_values(path: Path, picture: Image.Image) -> npt.NDArray[np.integer]:
+def _mask_values(path: Path, picture: Image.Image) -> Ints:
     """Return a decoded mask as one channel ``(H, W)``; raise ``InputError`` for colours and transparent parts."""
     values = np.asarray(picture)
     if values.dtype == np.bool_:
