@@ -337,8 +337,8 @@ def _show_power(
     out.print(
         "patients: the number of patients with items that count in the score.\n"
         "least found: the smallest difference, in points, that a test detects in four of five studies; the level of "
-        f"the test is 5 %{family}; 'none': there are too few patients to detect even the largest difference that two "
-        f"models with disagreement on {100 * assumed.discordance:g} % of the items can have.\n"
+        f"the test is 5 %{family}; 'none': there are too few patients to detect even the largest difference of two "
+        f"models that disagree on {100 * assumed.discordance:g} % of the items.\n"
         f"power at {difference:g}: the share of studies of this size that detect a difference of "
         f"{difference:g} points.\n"
         "needed: the number of patients with which four of five studies with the same mix of items detect a difference "

@@ -136,7 +136,7 @@ def test_a_study_too_small_for_any_difference_says_so(mixed: Benchmark, cli: Cli
     assert [(round(row.largest, 9), row.can_detect) for row in found.values()] == [(0.3, False), (0.3, True)]
     out = cli("power", "12", "--discordance", "20")[1]
     assert re.search(r"^coarse +10 +none +\d+ %", out, re.MULTILINE)
-    assert "too few for the largest difference that is possible if two models disagree on 20 % of the items." in out
+    assert "the largest difference of two models that disagree on 20 % of the items." in out
     out = cli("estimate", mixed.folder, "--models", "baseline/oracle", "--limit", "6")[1]
     assert re.search(r"With these \d patients, no difference between two models can be shown on .*semantic", out)
     assert not re.search(r"[1-9]\d\d\.\d points", out)
