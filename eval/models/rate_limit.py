@@ -121,7 +121,7 @@ class RateLimiter:
         self._why = ""
         self._in_a_row = self._pauses = 0
         self._down_since: float | None = None
-        self._is_limited = False
+        self._is_limited = False  # whether each failure in the row is a 429
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._closing = asyncio.Event()
         self._door = asyncio.Lock()
@@ -220,12 +220,10 @@ class RateLimiter:
         # The last cut or pause already accounts for attempts that began before it.
         self.failures[error.kind] += 1
         now, is_limited = time.monotonic(), error.kind == LIMITED
-        if is_limited != self._is_limited and (is_limited or error.kind in DOWN):
-            self._is_up()
-            self._is_limited = is_limited
         if is_limited:
             self._known = True
         if began > self._paused_at and (began > self._cut_at if is_limited else error.kind in DOWN):
+            self._is_limited = is_limited and (self._is_limited or not self._in_a_row)
             self._in_a_row += 1
             if is_limited:
                 self._limit, self._cut_at = max(1.0, self._limit / 2), now

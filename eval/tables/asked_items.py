@@ -305,8 +305,8 @@ def costs(study: ScoredSample) -> pl.DataFrame:
     - ``cost_altered_usd``: the cost of the turns in ``asked_altered``.
     - ``known_usd``, ``without_cost``: the cost of all these turns as far as it is known, and the number of the others.
 
-    A cost, mean or median is null if a turn with a reply lacks the value. A turn without a reply (refused, or too long)
-    may lack it.
+    A cost is null if that of a turn is unknown, a mean or median if a turn with a reply lacks the value. Turns without
+    a reply (refused, or too long) that lack it are left out of the mean or median.
     """
     rows = study.graded.grades.select(*WHO, "state", "cost_usd", "output_tokens", "latency_s", "reply")
     asked = rows.filter(~pl.col("state").is_in(UNFINISHED))

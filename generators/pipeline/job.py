@@ -221,8 +221,8 @@ def make_fresh_job(bench: Benchmark, original: Original, recipes: Iterable[Recip
     - ``recipes``, ``bank``: those that the benchmark was made with. Only recipes with questions on outlines are used.
     - ``seed``: another seed than the benchmark's.
 
-    Raise ``InputError`` if the benchmark has this seed, if it was made with another bank or with none of the recipes,
-    or if no recipe has questions on outlines.
+    Raise ``InputError`` if the benchmark has this seed, if no recipe has questions on outlines, or if the benchmark was
+    made without one of the recipes that have them or with another bank.
     """
     if seed == bench.about["seed"]:
         raise InputError(f"--seed {seed}: is the seed of {bench.folder} itself; give another seed.")

@@ -18,7 +18,7 @@ class AttributeSurvey:
 
     The fields ``right``, ``stable`` and ``margin`` have one value for each kind of question:
 
-    - ``right``: which options are correct, as numbers from 0.
+    - ``right``: which options are correct, as numbers from 1.
     - ``stable``: False if a slightly different mask would change the answer.
     - ``margin``: ``abs(measure - threshold) / threshold`` of the measure that decides the answer.
     """

@@ -103,7 +103,7 @@ class Verdict:
         return objects and self.reason is None and self.comment is None
 
     def after(self, old: Verdict) -> Verdict:
-        """Return a copy of this verdict that replaces ``old``; the copy's ``earlier`` also has what ``old`` says."""
+        """Return a copy of this verdict that replaces ``old``; its ``earlier`` has ``old.earlier`` and then ``old``."""
         answer = None if old.answer is None else list(old.answer)
         said: Record = {
             "verdict": old.verdict, "answer": answer, "reason": old.reason, "comment": old.comment,

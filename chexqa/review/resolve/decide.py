@@ -16,8 +16,8 @@ voted, only adjudicators' votes count.
 Two decisions become contested afterwards:
 
 - accepted, if two reviewers first gave a blind answer that differs from the key; not if an adjudicator has voted.
-- rejected or sent back, if fewer than two persons (or another given number) voted for it; not if an adjudicator has
-  voted who did not review the item.
+- rejected or sent back, if fewer than two persons (or another given number) voted "reject" or "fix"; not if an
+  adjudicator has voted who did not review the item.
 """
 
 from __future__ import annotations
