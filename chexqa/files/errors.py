@@ -165,8 +165,8 @@ def _is_chexqa(frame: FrameType) -> bool:
 def sentence(error: BaseException, source: str | None = None) -> str:
     """Return an exception as one clause: its type, its message, and a file with a line number.
 
-    The line is the last line that ran in the file ``source``. If no line of ``source`` ran, the line is the line that
-    raised the exception.
+    The number is that of the last line that ran in the file ``source``. If nothing in ``source`` ran, file and line are
+    those that raised the exception.
     """
     frames = traceback.extract_tb(error.__traceback__)
     if isinstance(error, SyntaxError) and error.filename:

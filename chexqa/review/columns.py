@@ -313,8 +313,8 @@ def plain(text: str) -> str:
 def checksum(cells: Mapping[str, str]) -> str:
     """Return the checksum of a row's cells, which are keyed by column title.
 
-    It covers the locked cells that are not empty, in any order of columns. It does not cover columns that reviewers
-    fill in or add, the running number, the picture, and the checksums themselves.
+    It covers the locked cells that are not empty; the order of the columns does not matter. It does not cover columns
+    that reviewers fill in or add, the running number, the picture, and the checksums themselves.
     """
     locked = sorted((title, plain(text)) for title, text in cells.items() if _is_locked(title) and plain(text))
     text = json.dumps(locked, ensure_ascii=False, separators=(",", ":"))

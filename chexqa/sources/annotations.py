@@ -132,7 +132,7 @@ class Labels:
             if not label or name not in known:
                 raise InputError(f"{option} {text}: write NAME=finding, such as Fluid=effusion{suggest(name, known)}.")
             if is_outside(label := as_label(label)):
-                raise InputError(f"{option} {text}: 0 and black are outside of all structures; give another value.")
+                raise InputError(f"{option} {text}: 0 and black mean the background; give another value.")
             if self._names.setdefault(label, name) != name:
                 raise InputError(
                     f"{option} {text}: {label} already has the name {self._names[label]}; give each label one name."

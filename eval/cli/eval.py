@@ -110,8 +110,8 @@ _NO_KEY = "Or ask the baselines, which need neither key nor server: --models bas
 @click.option("--attempts", default=6, show_default=True, type=click.IntRange(1, 100),
               help="Number of attempts at a question before the question ends as an error.")  # fmt: skip
 @click.option("--give-up-after", default=30.0, show_default=True, type=_AMOUNT, metavar="MIN",
-              help="Give up a model whose server has failed, or answered only HTTP 429 (too many requests), for MIN "
-              "minutes; after 30 s if it never answered at all.")  # fmt: skip
+              help="Give up a model after MIN minutes in which its server only failed or answered HTTP 429 (too many "
+              "requests), and after 30 s if the server has never answered.")  # fmt: skip
 @click.option("--budget-usd", type=_AMOUNT, metavar="USD",
               help="Stop when the run has cost this many dollars, including costs before it was resumed.")  # fmt: skip
 @click.option("--budget-tokens", type=_COUNT, metavar="N",

@@ -40,7 +40,8 @@ name           items that pass
 ``reply``      items with a reply, or separate reasoning, that contains this text (case is ignored); only answers that
                fit ``model``, ``protocol``, ``state``, ``said`` and ``confidence`` count
 ``item``       not a filter: the id of the item that is open
-``report``     not a filter: the view of the report that the link *Report* opens; it is removed from the address at once
+``report``     not a filter: the view of the report that the link *Report* opens; the gallery reads it, then removes it
+               from the address
 =============  =====================================================================================================
 """
 

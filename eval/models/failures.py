@@ -207,7 +207,7 @@ def advice(error: SendError, model: Model) -> str:
 
 
 def without_text(message: Any) -> str:
-    """Return a clause that says what a reply without text holds instead."""
+    """Return the part of an error message that says what a reply contains if it contains no text."""
     calls = getattr(message, "tool_calls", None)
     if isinstance(calls, list) and calls:
         return "the reply has no text, only calls of tools, which chexqa does not offer; turn them off on the server"

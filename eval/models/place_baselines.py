@@ -2,7 +2,7 @@
 
 - ``oracle``: gives the key.
 - ``chance``: answers "nowhere" half of the time, and otherwise draws a place from the lungs.
-- ``centre`` and ``first``: give the middle of the picture.
+- ``centre``: gives the middle of the picture. So does ``first``, as there are no options to choose from.
 - ``average-map``: gives the place that is most often inside other patients' masks of the finding.
 - ``blind-prior``: always answers "nowhere".
 

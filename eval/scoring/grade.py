@@ -192,7 +192,7 @@ def grade_runs(
 
     If ``runs`` contains reader studies, only items that all of these studies asked are graded, in every run.
 
-    - ``on``: the folder of a run; in every run, only items that this run asked are graded.
+    - ``on``: the folder of one run; only the items that it asked are graded, in all runs.
     - ``reread``: as in :func:`grade_folders`.
     """
     domains = _domains(runs, models_file)

@@ -289,7 +289,7 @@ class Maker:
     ) -> None:  # fmt: skip
         """Write one sheet for a reviewer, with the page or the viewer beside it.
 
-        ``failed_import`` is None for new rows; for rows that an import could not read, the import's number, from 1.
+        ``failed_import`` is the number (from 1) of the import that could not read these rows; None if the rows are new.
         """
         path = self._folder / place.file
         name = path.stem

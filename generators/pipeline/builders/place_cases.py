@@ -59,10 +59,10 @@ def kinds_of_present(present: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str
 
 
 def with_place_kinds(survey: Survey, of_present: Mapping[str, set[str]]) -> Survey:
-    """Return the survey; if its case lacks the finding, remove the kinds of place questions that cannot be asked.
+    """Return the survey without the kinds of place questions that cannot be asked if the case lacks the finding.
 
-    Such a case can be asked a kind if ``of_present`` (the result of :func:`kinds_of_present`) has the kind for the
-    finding, or if the kind is ``heart_width``.
+    The survey of a case with the finding is returned as it is. Without the finding, two sorts of kinds are kept:
+    ``heart_width``, and the kinds that ``of_present`` (the result of :func:`kinds_of_present`) lists for the finding.
     """
     if survey.places is None or survey.present:
         return survey
