@@ -285,8 +285,8 @@ def picture_of_segments(path: Path, name: str, files: Pictures) -> tuple[str, bo
     """Return a name by which to find a DICOM SEG's picture, and True if the SEG itself refers to this picture.
 
     - If the SEG refers to one of ``files``: the name of this picture.
-    - Otherwise: ``name``, the name of the SEG's file; but "" if the picture of this name has another SOP Instance UID
-      than the one that the SEG refers to.
+    - If it refers to another picture, and one of ``files`` has the SEG's name but another SOP Instance UID: "".
+    - Otherwise: ``name``, the name of the SEG's file.
     """
     uid = read_segments(path).picture or ""
     fits = [files.by_uid[uid]] if uid in files.by_uid else files.fitting(uid)
@@ -304,11 +304,9 @@ def paired(
     If at least one mask lies in its picture's folder, masks that lie in another folder than their picture are left out.
     They and the masks without a picture are added to ``lost``.
 
-    With ``whole``, a file has all shapes of a picture. Then only one file is returned for each picture: the one whose
-    name is most like the picture's.
-
-    ``leave_out`` is called with a reason for each mask whose name fits several pictures and, with ``whole``, for each
-    file that was not chosen for its picture.
+    - ``leave_out``: called with a reason for each mask whose name fits several pictures.
+    - ``whole``: True if each file has all shapes of its picture. Then only one file is returned for each picture: the
+      one whose name is most like the picture's. ``leave_out`` is called for the others.
     """
     found, fitting = [], _fitting(keys, files)
     for path, key in keys.items():

@@ -128,7 +128,7 @@ def step(
 def _check(order: RunConfig) -> None:
     if order.budget != Budget():
         raise InputError(
-            "--batch writes every open question at once, so --budget-usd, --budget-tokens and --max-minutes "
+            "--batch writes all unanswered questions at once, so --budget-usd, --budget-tokens and --max-minutes "
             "cannot stop the run; leave them out. 'chexqa estimate --batch' shows the cost; if it is too high, ask "
             "fewer cases with --limit."
         )

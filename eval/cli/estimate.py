@@ -347,8 +347,8 @@ def _show_power(
         f"with equal true scores differ by less than {difference:g} points.\n"
         "until decided: the median number of counted patients after which 'eval --until-decided' stops, for a true "
         f"difference of {difference:g} points; 'no, 30 %': only 30 % of the runs stop early, so there is no median.\n"
-        "In the columns needed and alike, the number includes patients without items that count in the score, and "
-        "'none' means that no item can be answered right (no cell of the grid is a hit).\n"
+        "The numbers under 'needed' and 'alike' include patients without items that count in the score; 'none' means "
+        "there that no item can be answered right (no cell of the grid is a hit).\n"
         f"Assumed: one model is right and the other wrong on {100 * assumed.discordance:g} % of the items, with "
         f"correlation {assumed.correlation:g} within a patient.", soft_wrap=True)  # fmt: skip
 

@@ -207,7 +207,7 @@ def advice(error: SendError, model: Model) -> str:
 
 
 def without_text(message: Any) -> str:
-    """Return the part of an error message that says what a reply contains if it contains no text."""
+    """Return words that say what ``message``, a reply without text, contains instead."""
     calls = getattr(message, "tool_calls", None)
     if isinstance(calls, list) and calls:
         return "the reply has no text, only calls of tools, which chexqa does not offer; turn them off on the server"

@@ -125,7 +125,7 @@ class Spent:
         return _said(self.tokens, f"{self.tokens.known:,}", "without token counts") or "unknown"
 
     def to_record(self) -> Record:
-        """Return the JSON form. A sum is null if the amount of a turn is unknown; a field has its known part."""
+        """Return the JSON form. An unknown sum is null; a further field then has the part that is known."""
         return {
             "cost_usd": self.usd.whole,
             "known_cost_usd": self.usd.known,
@@ -175,7 +175,7 @@ class _Counter:
         self._uncounted: Counter[str] = Counter()
 
     def pay(self, model: str, amount: float | None, attempts: int) -> None:
-        """Count a turn: its amount (None if unknown), and how many of its failed attempts have an unknown one."""
+        """Count a turn: its amount (None if unknown), and the number of its failed attempts whose amount is unknown."""
         if amount is None:
             self._unknown = model
             return
@@ -185,9 +185,10 @@ class _Counter:
         self._paid[model] += amount
 
     def stop(self, in_flight: Counter[str]) -> Stop | None:
-        """Return why the turns in flight may not be asked; None if they may.
+        """Return why the turns ``in_flight`` must not be asked; None if they may.
 
-        The amount of an earlier turn is unknown, the limit is reached, or the turns in flight are likely to exceed it.
+        There are three reasons: the amount of an earlier turn is unknown, the limit is reached, or these turns are
+        likely to exceed it.
         """
         if self._unknown is not None:
             why = f"{self._what} of a reply from '{self._unknown}' is unknown, so {self._option} cannot be enforced"

@@ -64,7 +64,7 @@ class ModelProgress:
     - ``states``: the last state of each turn, keyed by item id, repeat and rotation.
     - ``spent``: the cost and the tokens of all turns in the log.
     - ``asked``: the number of turns asked by this command.
-    - ``error``: the text of the last error; without an error, that of the last turn whose text says what hindered it
+    - ``error``: the text of the last error. If there was none: the text of the last turn that says why it got no answer
       (such as an overflow or a refusal).
     - ``has_error``: True if a turn of this command ended in an error.
     - ``stopped``: the reason why asking has stopped; None if it has not.

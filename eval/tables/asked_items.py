@@ -303,10 +303,11 @@ def costs(study: ScoredSample) -> pl.DataFrame:
     - ``latency_s``: the median latency of the turns in ``asked``.
     - ``asked_altered``: the number of finished turns on altered and stressed items.
     - ``cost_altered_usd``: the cost of the turns in ``asked_altered``.
-    - ``known_usd``, ``without_cost``: the cost of all these turns as far as it is known, and the number of the others.
+    - ``known_usd``: the sum of the known costs of all these turns.
+    - ``without_cost``: the number of these turns whose cost is unknown.
 
-    A cost is null if that of a turn is unknown, a mean or median if a turn with a reply lacks the value. Turns without
-    a reply (refused, or too long) that lack it are left out of the mean or median.
+    A cost is null if the cost of one of its turns is unknown. A mean or median is null if a turn with a reply lacks the
+    value; turns without a reply (refused, or too long) that lack the value are left out.
     """
     rows = study.graded.grades.select(*WHO, "state", "cost_usd", "output_tokens", "latency_s", "reply")
     asked = rows.filter(~pl.col("state").is_in(UNFINISHED))

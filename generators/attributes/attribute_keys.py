@@ -196,7 +196,8 @@ class Judgement:
     - ``involved``: the affected regions in the order of ``REGIONS``.
     - ``lung_area``: the number of covered pixels of each given lung, keyed by side.
     - ``lung_share``: the covered share of each given lung, keyed by side.
-    - ``by_small_components``: with this rule, the affected regions in which no component reaches the threshold share.
+    - ``by_small_components``: with the rule ``component``, the affected regions in which no component reaches the
+      threshold share; otherwise empty.
     """
 
     measures: Measures

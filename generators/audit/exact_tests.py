@@ -121,9 +121,11 @@ class BinaryScore(NamedTuple):
 class NullScore(NamedTuple):
     """Distribution of a predictor's number of right answers by chance.
 
-    - ``mass``: the probabilities of 0, 1, 2, … hits (picks that are right).
-    - ``right_per_hit``: how many answers each further hit makes right. It is 2 if unpicked candidates count as "no":
-      the number of picks is fixed, so each further hit also means one wrong pick less. Otherwise it is 1.
+    The predictor picks a fixed number of candidates; a hit is a right pick.
+
+    - ``mass``: the probabilities of 0, 1, 2, … hits.
+    - ``right_per_hit``: by how much each hit raises the number of right answers. It is 2 if unpicked candidates count
+      as answers "no" (a hit also means one wrong pick less), otherwise 1.
     - ``right_without_hits``: the number of right answers if no pick is a hit.
     """
 

@@ -222,7 +222,7 @@ def make_fresh_job(bench: Benchmark, original: Original, recipes: Iterable[Recip
     - ``seed``: another seed than the benchmark's.
 
     Raise ``InputError`` if the benchmark has this seed, if no recipe has questions on outlines, or if the benchmark was
-    made without one of the recipes that have them or with another bank.
+    not made with the bank and the used recipes.
     """
     if seed == bench.about["seed"]:
         raise InputError(f"--seed {seed}: is the seed of {bench.folder} itself; give another seed.")

@@ -13,11 +13,11 @@ voted, only adjudicators' votes count.
 - Only "fix", with different corrected answers: contested.
 - Only "fix", with one corrected answer: corrected if at least two persons give it, otherwise contested.
 
-Two decisions become contested afterwards:
+A decision becomes contested after all in two cases:
 
-- accepted, if two reviewers first gave a blind answer that differs from the key; not if an adjudicator has voted.
-- rejected or sent back, if fewer than two persons (or another given number) voted "reject" or "fix"; not if an
-  adjudicator has voted who did not review the item.
+- It is "accepted", no adjudicator has voted, and two reviewers first gave a blind answer that differs from the key.
+- It is "rejected" or "sent back", fewer than two persons (or another given number) voted "reject" or "fix", and each
+  adjudicator who voted also reviewed the item.
 """
 
 from __future__ import annotations

@@ -59,10 +59,10 @@ def kinds_of_present(present: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str
 
 
 def with_place_kinds(survey: Survey, of_present: Mapping[str, set[str]]) -> Survey:
-    """Return the survey without the kinds of place questions that cannot be asked if the case lacks the finding.
+    """Return the survey of a case; if the case lacks the finding, leave out place questions that need the finding.
 
-    The survey of a case with the finding is returned as it is. Without the finding, two sorts of kinds are kept:
-    ``heart_width``, and the kinds that ``of_present`` (the result of :func:`kinds_of_present`) lists for the finding.
+    Two kinds are then left in: ``heart_width``, and each kind that ``of_present`` (the result of
+    :func:`kinds_of_present`) lists for the finding.
     """
     if survey.places is None or survey.present:
         return survey
