@@ -181,10 +181,11 @@ class Log(NamedTuple):
 
 @dataclass(frozen=True)
 class Run(InFolder):
-    """Content of a run folder, without the turns that a later turn replaced.
+    """Content of a run folder.
 
     - ``about``: the content of ``run.json``.
     - ``turns``, ``altered``: the turns on original and on altered pictures, one per (model, item, repeat, rotation).
+    - ``replaced``: the errors that a later turn replaced.
     - ``aside``: summaries of lines that are not turns, one for each log with these lines.
     - ``decision``: the content of ``decision.json``; None if the run has no stopping rule or has not ended.
     """
@@ -195,6 +196,7 @@ class Run(InFolder):
     aside: tuple[LinesLeftOut, ...] = field(default=(), repr=False)
     decision: Record | None = field(default=None, repr=False)
     altered: tuple[Turn, ...] = field(default=(), repr=False)
+    replaced: tuple[Turn, ...] = field(default=(), repr=False)
 
     @property
     def stopped_on(self) -> frozenset[str] | None:
@@ -258,8 +260,9 @@ def load(folder: Path) -> Run:
             if turn.state != ERROR or turn.key not in turns or turns[turn.key].state == ERROR:
                 turns[turn.key] = turn
     own, altered = split_by_condition(turns.values())
+    replaced = tuple(turn for log in logs.values() for turn in log.turns if turns[turn.key] is not turn)
     aside = tuple(log.aside for log in logs.values() if log.aside)
-    return Run(folder, about, own, aside, read_decision(folder), altered)
+    return Run(folder, about, own, aside, read_decision(folder), altered, replaced)
 
 
 def say(aside: Iterable[LinesLeftOut]) -> None:
@@ -314,8 +317,7 @@ def scan(file: BinaryIO, fits: Callable[[Turn], bool] = lambda turn: True) -> It
     """
     most, start = limits.MAX_LINE_CHARACTERS, 0
     for number in itertools.count(1):
-        data = file.readline(most + 1)
-        if not data:
+        if not (data := file.readline(most + 1)):
             return
         end, turn = start + len(data), turn_of(data)
         if turn is not None and fits(turn):
@@ -338,8 +340,7 @@ def turn_of(line: bytes) -> Turn | None:
     """Return the turn in a line of a log, or None if the line is not a turn."""
     if len(line) > limits.MAX_LINE_CHARACTERS:
         return None
-    record = _record(line)
-    valid = schemas.fits("turn")
+    record, valid = _record(line), schemas.fits("turn")
     # An impossible number that a server sent, such as a negative count, becomes None.
     if not valid(record) and not valid(record := reply_limits.true_numbers(record)):
         return None
@@ -385,8 +386,7 @@ def why(line: Line) -> str:
     if line.size > limits.MAX_LINE_CHARACTERS:
         return f"is longer than {limits.MAX_LINE_CHARACTERS:,} characters"
     try:
-        record = parse_json(line.data.decode("utf-8", errors="replace"), "")
-        check(record, "turn", "")
+        check(record := parse_json(line.data.decode("utf-8", errors="replace"), ""), "turn", "")
     except InputError as error:
         return str(error).removeprefix(": ").partition("; correct it there")[0].rstrip(".")
     return _odd(record)

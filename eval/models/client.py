@@ -69,6 +69,14 @@ class Reply:
     failed_usage: dict[str, int] | None = None
 
 
+class CutOffError(asyncio.CancelledError):
+    """Cancellation of a question after an attempt that may be billed; ``reply`` is the outcome to log."""
+
+    def __init__(self, reply: Reply) -> None:
+        super().__init__()
+        self.reply = reply
+
+
 class Pictures(Protocol):
     """Source of the pictures that messages name by path, usually a benchmark."""
 
@@ -137,11 +145,6 @@ class Client:
         """Return True if the cost of the model's replies will be known; no request is sent."""
         return self._price(model) is not None
 
-    def is_free(self, model: Model) -> bool:
-        """Return True if the model's replies cost nothing."""
-        paid = self._price(model)
-        return paid is not None and paid.is_zero
-
     def _price(self, model: Model) -> Price | None:
         """Return the model's price, looked up once."""
         if model.name not in self._prices:
@@ -152,30 +155,30 @@ class Client:
         """Send the messages and return the outcome; a failure is an outcome, too.
 
         ``messages`` must already be adapted to the model (:func:`chexqa.eval.models.adapters.adapt`). Raise
-        ``ClosedError`` if the limiter is closed, and ``InputError`` if a picture cannot be read.
+        ``ClosedError`` if the limiter is closed, ``InputError`` if a picture cannot be read, and ``CutOffError`` if the
+        task is cancelled after an attempt that may be billed.
         """
-        # If the limiter was closed because the endpoint stayed down, or failed attempts at this question may have cost
-        # something, the outcome is an error with the question's last failure.
+        # If the limiter was closed because the endpoint stayed down, or failed attempts may be billed, the outcome is
+        # an error with the question's last failure.
         limiter = limiter or RateLimiter(1)
-        too_many = adapters.too_many_images(model, messages)
-        if too_many:
+        if too_many := adapters.too_many_images(model, messages):
             return Reply("overflow", 0, error=too_many)
         if model.name not in self._hiders:
             self._hiders[model.name] = hider(registry.api_key(model))
         hide, paid, lost = self._hiders[model.name], self._price(model), FailedUsage()
-        number, failed, said = 0, 0, ""
+        number, said = 0, ""
 
         async def attempt() -> Reply:
-            nonlocal number, failed, said
-            number += 1
+            nonlocal number, said
             # The pool of a Python object measures the time: the wait for a call does not count.
             timeout_s = None if model.python else self._policy.timeout_s
             try:
-                async with limiter.acquire(first=number == 1):
+                async with limiter.acquire(first=not number):
+                    number += 1
                     call = self._call(model, messages, limiter.most)
                     return await _attempt(model, paid, call, timeout_s, number, hide, lost)
             except TransientError as error:
-                failed, said = number, str(error)
+                said = str(error)
                 raise
 
         try:
@@ -183,9 +186,14 @@ class Client:
         except TransientError as error:
             reply = Reply("error", number, error=f"{error} (attempts: {number})")
         except ClosedError:
-            if not failed or not (limiter.given_up or lost.to_record()):
+            if not number or not (limiter.given_up or lost.to_record()):
                 raise
-            reply = Reply("error", failed, error=f"{said} (attempts: {failed})")
+            reply = Reply("error", number, error=f"{said} (attempts: {number})")
+        except asyncio.CancelledError:
+            reply = Reply("error", number, error=f"stopped before the reply came (attempts: {number})")
+            if (reply := with_failed(reply, lost, paid)).failed_usage is None:
+                raise
+            raise CutOffError(reply) from None
         return with_failed(reply, lost, paid)
 
     def _call(
@@ -288,6 +296,9 @@ async def _attempt(
         # litellm's timeout applies to each read: a server that sends a byte now and then never exceeds it.
         async with asyncio.timeout(timeout_s):
             response = await call()
+    except asyncio.CancelledError:
+        lost.uncounted += 1
+        raise
     except TimeoutError:
         text = f"no complete reply within {timeout_s:g} s (the limit is --timeout)"
         return _failed(SendError(text, "timeout"), model, number, hide, lost)
@@ -348,26 +359,15 @@ def reply_of(model: Model, response: Any, paid: Price | None, hide: Hider, numbe
         reply_limits.short(hide(_text(response.model))),
         reply_limits.short(hide(failures.without_text(choice.message))) if is_empty else None,
         fell_back=openai_http.FELL_BACK in (getattr(response, "_hidden_params", None) or ()),
-        reasoning=reply_limits.text(hide(_reasoning(choice.message))),
+        reasoning=reply_limits.text(hide(openai_http.reasoning_of(choice.message))),
         confidence=reply_limits.amount(choice.message.confidence, 1) if model.python else None,
         tokens=openai_http.tokens(choice),
     )
 
 
 def _text(value: object) -> str | None:
-    """Return ``value`` if it is a text, otherwise None."""
-    # A provider's code may return values of any type.
+    """Return ``value`` if it is a text, otherwise None: a provider's code may return values of any type."""
     return value if isinstance(value, str) else None
-
-
-def _reasoning(message: Any) -> str | None:
-    """Return the reasoning that the server sent apart from the reply's text; None if there is none."""
-    text = _text(getattr(message, "reasoning_content", None))
-    if text is None:
-        blocks = getattr(message, "thinking_blocks", None)
-        said = [block.get("thinking") for block in blocks or () if isinstance(block, dict)]
-        text = "\n\n".join(part for part in said if isinstance(part, str))
-    return text if text and text.strip() else None
 
 
 def _cost(paid: Price | None, usage: Usage | None) -> float | None:

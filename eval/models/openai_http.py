@@ -313,6 +313,16 @@ def usage(response: Any) -> Usage | None:
     return counts if counts["input_tokens"] else None  # litellm replaces missing counts by zeros
 
 
+def reasoning_of(message: Any) -> str | None:
+    """Return the reasoning that the server sent apart from the reply's text; None if there is none."""
+    text = getattr(message, "reasoning_content", None)
+    if not isinstance(text, str):
+        blocks = getattr(message, "thinking_blocks", None)
+        said = [block.get("thinking") for block in blocks or () if isinstance(block, dict)]
+        text = "\n\n".join(part for part in said if isinstance(part, str))
+    return text if text.strip() else None
+
+
 def tokens(choice: Any) -> tuple[tuple[str, float], ...] | None:
     """Return the tokens of a reply with their log-probabilities; None if these are missing or impossible."""
     given = getattr(choice, "logprobs", None)

@@ -16,7 +16,7 @@ from chexqa.contract.benchmark import image_digest
 from chexqa.contract.items import ORIGINAL, Item
 from chexqa.contract.read_run import ERROR, OVERFLOW, Turn, bounded
 from chexqa.eval.models import adapters, baselines, data_policy
-from chexqa.eval.models.client import Client, Reply
+from chexqa.eval.models.client import Client, CutOffError, Reply
 from chexqa.eval.models.rate_limit import ClosedError, RateLimiter
 from chexqa.eval.models.registry import Model
 from chexqa.eval.places import coordinate_systems
@@ -244,14 +244,29 @@ class ConversationWorker:
         self, talk: PlannedConversation, shown: Conversation, item: Item, said: list[PriorReply]
     ) -> Turn | None:
         """Ask one question, log its turn and return it; None for an overflow that is held back (see the class)."""
-        plan, blind = self.plan, self.plan.modifiers.blind
         messages = adapters.adapt(self.model, self._prompter.messages(shown, said, talk.rotation, self._frame))
         baselines.asked.set(baselines.BaselineRequest(self.responder, item, talk.repeat, talk.rotation))
         asked = datetime.now(UTC)
         mark = protocols.request_hash(messages, self.model.litellm, self.model.decoding)
-        reply = await self._reply(talk, item, messages, mark)
+        try:
+            reply = await self._reply(talk, item, messages, mark)
+        except CutOffError as cut:
+            await self._log(self._turn_of(talk, item, cut.reply, mark, asked))
+            raise
+        turn = self._turn_of(talk, item, reply, mark, asked)
+        if turn.state == OVERFLOW and reply.rejected and not self._has_answered:
+            self._said |= {(one.item_id, *talk[:2]): before for one, before in zip(shown, said, strict=False)}
+            self._held_back.append((talk, turn))
+            self._reject()
+            return None
+        await self._conclude(turn, reply)
+        return turn
+
+    def _turn_of(self, talk: PlannedConversation, item: Item, reply: Reply, mark: str, asked: datetime) -> Turn:
+        """Return the turn for a reply; ``mark`` is the hash of the request, ``asked`` the time of the question."""
+        plan = self.plan
         (parsed, state), place = self._reading(item, reply)
-        turn = bounded(
+        return bounded(
             Turn(
                 model=self.model.name,
                 protocol=plan.protocol,
@@ -259,7 +274,7 @@ class ConversationWorker:
                 item_id=item.item_id,
                 repeat=talk.repeat,
                 rotation=talk.rotation,
-                blind=blind,
+                blind=plan.modifiers.blind,
                 attempts=reply.attempts,
                 state=state,
                 parsed=parsed,
@@ -287,13 +302,6 @@ class ConversationWorker:
                 place=place,
             )
         )
-        if turn.state == OVERFLOW and reply.rejected and not self._has_answered:
-            self._said |= {(one.item_id, *talk[:2]): before for one, before in zip(shown, said, strict=False)}
-            self._held_back.append((talk, turn))
-            self._reject()
-            return None
-        await self._conclude(turn, reply)
-        return turn
 
     async def _conclude(self, turn: Turn, reply: Reply) -> None:
         """Log a turn, and stop if its reply shows that no question will be answered."""

@@ -259,9 +259,6 @@ async def _ask(jobs: list[ConversationWorker], order: RunConfig) -> None:
 
     def interrupt() -> None:
         if next(interrupts):
-            for job in jobs:
-                if not job.client.is_free(job.model):
-                    job.progress.spent.uncounted += job.limiter.in_flight
             for worker in workers:
                 worker.cancel()
         stop(INTERRUPTED)

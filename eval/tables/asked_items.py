@@ -6,6 +6,7 @@ as chance, is then shown only if it has the same value for all models.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from importlib import resources
@@ -305,6 +306,7 @@ def costs(study: ScoredSample) -> pl.DataFrame:
     - ``cost_altered_usd``: the cost of the turns in ``asked_altered``.
     - ``known_usd``: the sum of the known costs of all these turns.
     - ``without_cost``: the number of these turns whose cost is unknown.
+    - ``uncounted_attempts``: the number of attempts of the runs that may be billed, but are in no cost.
 
     A cost is null if the cost of one of its turns is unknown. A mean or median is null if a turn with a reply lacks the
     value; turns without a reply (refused, or too long) that lack the value are left out.
@@ -329,15 +331,20 @@ def costs(study: ScoredSample) -> pl.DataFrame:
     further = _altered_turns(study.graded.runs)
     found = [further.get(who, []) for who in table.select(WHO).iter_rows()]
     dollars = [budget.spent(turns).usd for turns in found]
+    uncounted: Counter[tuple[str, str]] = Counter()
+    for run in study.graded.runs:
+        for turn in (*run.turns, *run.altered, *run.replaced):
+            uncounted[turn.model, protocol_name(run)] += budget.uncounted(turn)
     return table.with_columns(
         thousand,
         pl.Series("asked_altered", [len(turns) for turns in found], pl.Int64),
         pl.Series("cost_altered_usd", [one.whole for one in dollars], pl.Float64),
         pl.col("known_usd") + pl.Series([one.known for one in dollars], dtype=pl.Float64),
         pl.col("without_cost") + pl.Series([one.without for one in dollars], dtype=pl.Int64),
+        pl.Series("uncounted_attempts", [uncounted[who] for who in table.select(WHO).iter_rows()], pl.Int64),
     ).select(
         *WHO, "asked", "cost_usd", "cost_per_1000_usd", "output_tokens", "latency_s", "asked_altered",
-        "cost_altered_usd", "known_usd", "without_cost",
+        "cost_altered_usd", "known_usd", "without_cost", "uncounted_attempts",
     )  # fmt: skip
 
 

@@ -275,6 +275,7 @@ COLUMNS: dict[str, str] = {
     "cost_altered_usd": "cost in dollars of these further questions; empty if the cost of a question is unknown",
     "known_usd": "cost in dollars of all questions whose cost is known",
     "without_cost": "number of questions of unknown cost: without a price or without token counts",
+    "uncounted_attempts": "number of attempts without token counts that may be billed, but are in no cost",
     "cost_per_1000_usd": "cost in dollars per thousand questions",
     "output_tokens": "mean number of tokens of a reply, with reasoning",
     "latency_s": "median time to a reply in seconds",

@@ -179,7 +179,7 @@ def test_states_and_costs(tables: dict[str, pl.DataFrame]) -> None:
     check(tables["states"], [{"items": 16, "correct": 10, "wrong": 5, "refused": 1, **none}])
     unknown = dict.fromkeys(("cost_usd", "cost_per_1000_usd", "output_tokens", "latency_s"))
     check(tables["costs"], [{"asked": 16, **unknown, "asked_altered": 0, "cost_altered_usd": 0.0, "known_usd": 0.0,
-                            "without_cost": 16}])  # fmt: skip
+                            "without_cost": 16, "uncounted_attempts": 0}])  # fmt: skip
 
 
 def test_depth_and_stages(tables: dict[str, pl.DataFrame]) -> None:
