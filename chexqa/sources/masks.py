@@ -52,7 +52,10 @@ _UNKNOWN_PICTURE = (
     "without a matching picture: --absent-unmasked could count its picture as one without findings, so correct the "
     "mask's name, or move the mask and its picture out of these folders"
 )
-_MOVED = "If you move the file elsewhere, move its picture, too: --absent-unmasked takes it for one without findings."
+_MOVED = (
+    "If you move the only mask of a finding elsewhere, move its picture, too: --absent-unmasked could take it for one "
+    "without findings."
+)
 _TWICE = "also has the mask {} of the same structure or finding; remove the wrong one"
 _COLUMNS = (
     "image", "mask", "finding", *cases.STRUCTURES, *_DETAILS, "sex", "age", "source", "license", "access", "present",
@@ -183,7 +186,7 @@ def _masks_of(
         first = found.setdefault(picture, {}).setdefault(names[path], inside := path.relative_to(masks).as_posix())
         if first != inside:
             leave_out(f"{path}: {picture} {_TWICE.format(first)}")
-    wrong.conclude()
+    wrong.conclude(_MOVED if absent.unmasked else "")
     return found, lost
 
 
