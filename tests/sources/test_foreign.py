@@ -518,7 +518,7 @@ def test_pictures_and_masks_in_subfolders_are_found(images: Path, tmp_path: Path
     assert "1 mask folder without a picture (left out), the first is aorta" in said
     code, _, err = cli("ingest", "masks", *command, "--absent-unmasked", "-o", tmp_path / "n.jsonl")
     assert (code, "aorta.png: 'aorta' is neither a finding nor a structure" in err) == (2, True)
-    assert "move the only mask of a finding elsewhere, move its picture, too" in " ".join(err.split())
+    assert "move a finding's only mask, move its picture, too" in " ".join(err.split())
 
 
 def test_masks_below_the_pictures_are_no_pictures(images: Path, tmp_path: Path, cli: Cli) -> None:

@@ -59,10 +59,10 @@ def kinds_of_present(present: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str
 
 
 def with_place_kinds(survey: Survey, of_present: Mapping[str, set[str]]) -> Survey:
-    """Return the survey of a case; if the case lacks the finding, leave out place questions that need the finding.
+    """Return the survey of a case; if the case lacks the finding, leave out kinds that no case with the finding gets.
 
-    Two kinds are then left in: ``heart_width``, and each kind that ``of_present`` (the result of
-    :func:`kinds_of_present`) lists for the finding.
+    ``of_present`` (the result of :func:`kinds_of_present`) has the kinds that such cases get. The kind ``heart_width``
+    is always left in.
     """
     if survey.places is None or survey.present:
         return survey
