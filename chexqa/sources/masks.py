@@ -52,7 +52,7 @@ _UNKNOWN_PICTURE = (
     "without a matching picture: --absent-unmasked could count its picture as one without findings, so correct the "
     "mask's name, or move the mask and its picture out of these folders"
 )
-_MOVED = "If you move a finding's only mask, move its picture, too: --absent-unmasked could take it for free of findings."
+_MOVED = "If you move a finding's only mask, move its picture, too: --absent-unmasked may take it for free of findings."
 _TWICE = "also has the mask {} of the same structure or finding; remove the wrong one"
 _COLUMNS = (
     "image", "mask", "finding", *cases.STRUCTURES, *_DETAILS, "sex", "age", "source", "license", "access", "present",

@@ -177,8 +177,8 @@ def test_a_mask_without_a_picture_or_smoothed_is_moved_with_its_picture(tmp_path
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["--label", "0=effusion"], "outside"),
-        (["--label", "#000000=effusion"], "outside"),
+        (["--label", "0=effusion"], "background"),
+        (["--label", "#000000=effusion"], "background"),
         (["--label", "3=effusion", "--label", "3=heart"], "3 already has the name effusion"),
         (["--label", "03=effusion", "--label", "3=heart"], "3 already has the name effusion"),
         (["--label-file", "a.csv"], "the label 3 has two names, 'effusion' and 'heart'"),
