@@ -33,13 +33,14 @@ _CASE: dict[str, Any] = {
     "path": pl.String, "sex": pl.String, "age": pl.Float64, "view": pl.String, "access": pl.String,
     "measures": pl.String,
 }  # fmt: skip
-_TURN: dict[str, Any] = {
+TURN: dict[str, Any] = {
     "model": pl.String, "protocol": pl.String, "case_id": pl.String, "item_id": pl.String, "repeat": pl.Int64,
     "rotation": pl.Int64, "blind": pl.Boolean, "overlay_only": pl.Boolean, "attempts": pl.Int64, "state": pl.String,
     "parsed": _INTS, "order": _INTS, "raw": pl.String, "finish_reason": pl.String, "input_tokens": pl.Int64,
     "output_tokens": pl.Int64, "cost_usd": pl.Float64, "latency_s": pl.Float64, "provider_model": pl.String,
     "request_hash": pl.String, "image_hashes": _TEXTS, "started": pl.String, "error": pl.String,
-    "reasoning": pl.String, "confidence": pl.Float64, "answer_logprob": pl.Float64,
+    "reasoning": pl.String, "confidence": pl.Float64, "answer_logprob": pl.Float64, "failed_input_tokens": pl.Int64,
+    "failed_output_tokens": pl.Int64, "uncounted_attempts": pl.Int64,
 }  # fmt: skip
 
 
@@ -94,12 +95,17 @@ class LoadedRun(Run):
         return f"<{type(self).__name__} {shown(str(self.folder))}: {turns} of {few(self.models)}>"
 
     def frame(self) -> pl.DataFrame:
-        """Return a row for each turn of the log; ``parsed`` has the option numbers that the model chose."""
+        """Return a row for each question on original pictures, with the columns of ``docs/columns.md``.
+
+        ``parsed`` has the option numbers that the model chose. Answers are in place of the errors before them.
+        """
         rows = []
         for turn in self.turns:
-            values = {**turn.to_record(), **(turn.usage or {})}
-            rows.append(tuple(values.get(name) for name in _TURN))
-        return pl.DataFrame(rows, schema=_TURN, orient="row")
+            failed = {f"failed_{name}": count for name, count in (turn.failed_usage or {}).items()}
+            values = {**turn.to_record(), **(turn.usage or {}), **failed}
+            values["uncounted_attempts"] = failed.get("failed_uncounted_attempts")
+            rows.append(tuple(values.get(name) for name in TURN))
+        return pl.DataFrame(rows, schema=TURN, orient="row")
 
 
 def as_path(given: Given, meaning: str) -> Path:

@@ -1,7 +1,7 @@
 """Script that writes the pages of documentation made from the program: ``python docs/generated.py``.
 
-``make docs`` runs this script. ``formats.md`` is made from the schemas, and ``columns.md`` from the report's glossary.
-A test in ``tests/project/test_docs.py`` fails if a page is not current.
+``make docs`` runs this script. ``formats.md`` is made from the schemas, and ``columns.md`` from the report's glossary
+and the schema of turns. A test in ``tests/project/test_docs.py`` fails if a page is not current.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from chexqa import schemas
+from chexqa import frames, schemas
 from chexqa.eval.heatmaps import study
 from chexqa.eval.tables import glossary
 
@@ -132,6 +132,13 @@ def formats() -> str:
     return FORMATS + "\n\n".join(parts) + "\n"
 
 
+def _of_turn(column: str) -> Schema:
+    """Return the schema of the field of a turn that a column of a run's frame has."""
+    own = schemas.schema("turn")["properties"]
+    used, failed = own["usage"]["properties"], own["failed_usage"]["properties"]
+    return own.get(column) or used.get(column) or failed[column.removeprefix("failed_")]
+
+
 def columns() -> str:
     """Return the text of ``columns.md``."""
     text = COLUMNS + "## Tables\n\n| table | content |\n| --- | --- |\n"
@@ -140,6 +147,8 @@ def columns() -> str:
     text += "".join(f"| `{name}` | {_plain(glossary.meaning(name))} |\n" for name in glossary.COLUMNS)
     text += f"\n## Rows of grades.parquet\n\n{ROWS}\n| column | meaning |\n| --- | --- |\n"
     text += "".join(f"| `{name}` | {_plain(words)} |\n" for name, words in glossary.GRADES.items())
+    text += f"\n## Rows of a run's frame\n\n{FRAME}\n| column | meaning |\n| --- | --- |\n"
+    text += "".join(f"| `{name}` | {_plain(_of_turn(name)['description'])} |\n" for name in frames.TURN)
     text += "\n## Files of graded maps\n\n`chexqa heatmaps grade` writes these ([heat maps](heatmaps-and-interchange.md"
     text += "#heat-maps)).\n\n| file | content |\n| --- | --- |\n"
     text += "".join(f"| `{name}` | {_plain(words)} |\n" for name, words in study.TABLES.items())
@@ -164,6 +173,10 @@ print(kinds.gain / kinds.room)
 
 This code prints the corrected score of every kind except the yes/no kinds. The corrected score of a yes/no kind is the
 mean of sensitivity + specificity - 1 over those findings for which both answers, yes and no, are in the key.
+"""
+
+FRAME = """In [Python](python.md), `frame()` of a run has a row for each question on original pictures. The columns are
+fields of a [turn](formats.md#turn), with those of `usage` and `failed_usage`.
 """
 
 PAGES = {"formats.md": formats, "columns.md": columns}

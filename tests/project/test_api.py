@@ -35,7 +35,15 @@ def test_without_the_key_items_are_frames_still(tiny_benchmark: Path) -> None:
 
 
 def test_a_run_is_a_frame_of_turns(tiny_benchmark: Path, tmp_path: Path) -> None:
-    frame = chexqa.load(log(tmp_path / "run", tiny_benchmark)).frame()  # type: ignore[union-attr]
+    folder = log(tmp_path / "run", tiny_benchmark)
+    (path,) = (folder / "turns").glob("*.jsonl")
+    first, *rest = path.read_text().splitlines(keepends=True)
+    failed = {"input_tokens": 900, "output_tokens": 5, "uncounted_attempts": 2}
+    path.write_text(json.dumps(json.loads(first) | {"failed_usage": failed}) + "\n" + "".join(rest))
+    frame = chexqa.load(folder).frame()  # type: ignore[union-attr]
+    counted = frame.select("failed_input_tokens", "failed_output_tokens", "uncounted_attempts")
+    assert counted.row(0) == (900, 5, 2)
+    assert counted.row(1) == (None, None, None)
     assert frame["parsed"].to_list() == [[1]] * frame.height
     assert set(frame["model"]) == {"m"}
     table = frame.to_pandas()
