@@ -285,7 +285,8 @@ def picture_of_segments(path: Path, name: str, files: Pictures) -> tuple[str, bo
     """Return a name by which to find a DICOM SEG's picture, and True if the SEG itself refers to this picture.
 
     - If the SEG refers to one of ``files``: the name of this picture.
-    - If it refers to another picture, and one of ``files`` has the SEG's name but another SOP Instance UID: "".
+    - If it refers to a picture that is not in ``files``, and the picture with the SEG's name has another SOP Instance
+      UID than the one referred to: "".
     - Otherwise: ``name``, the name of the SEG's file.
     """
     uid = read_segments(path).picture or ""
@@ -305,8 +306,8 @@ def paired(
     They and the masks without a picture are added to ``lost``.
 
     - ``leave_out``: called with a reason for each mask whose name fits several pictures.
-    - ``whole``: True if each file has all shapes of its picture. Then only one file is returned for each picture: the
-      one whose name is most like the picture's. ``leave_out`` is called for the others.
+    - ``whole``: True if each mask file has all shapes of its picture. Then only one mask file is returned for each
+      picture: the one whose name is most like the picture's. ``leave_out`` is called for the others.
     """
     found, fitting = [], _fitting(keys, files)
     for path, key in keys.items():

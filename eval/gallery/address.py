@@ -33,7 +33,7 @@ name           items that pass
 ``said``       items with an answer that names the option of this number
 ``confidence`` items with an answer of this stated confidence: ``70`` means from 70 to below 80 %, ``90`` from 90 to
                100 %
-``models``     ``differ`` (some right, some not), ``all_right`` or ``all_wrong``; an item without a key never passes
+``models``     ``differ`` (answers right and wrong), ``all_right``, ``all_wrong``; an item without a key never passes
 ``difficulty`` share of right answers: ``hard`` (under a third), ``middle``, or ``easy`` (over two thirds); an item
                without a key never passes
 ``text``       items with all these words in question, options, id, source or flags

@@ -210,7 +210,7 @@ class Estimates:
         return np.where(none, np.nan, self.value - self.below), np.where(none, np.nan, self.value + self.above)
 
     def standard_errors(self) -> Floats:
-        """Return the standard errors ``(M,)`` of differences: the interval's larger half, divided by the t quantile."""
+        """Return the standard errors ``(M,)`` of differences: the interval's longer arm, divided by the t quantile."""
         half = np.abs(np.subtract(self.interval(), self.value)).max(axis=0)
         return np.asarray(half / _quantile(self.terms.freedom(self.members)))
 

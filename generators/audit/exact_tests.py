@@ -125,7 +125,7 @@ class NullScore(NamedTuple):
 
     - ``mass``: the probabilities of 0, 1, 2, … hits.
     - ``right_per_hit``: by how much each hit raises the number of right answers. It is 2 if unpicked candidates count
-      as answers "no" (a hit also means one wrong pick less), otherwise 1.
+      as answers "no": with each hit, one more wrong candidate stays unpicked, which is a right "no". Otherwise it is 1.
     - ``right_without_hits``: the number of right answers if no pick is a hit.
     """
 

@@ -89,7 +89,7 @@ def mask_source(path: Path, image_root: Path | None, manifest: Path | None = Non
     else:
         if manifest is not None:
             raise InputError(
-                f"--manifest: is only for the masks of a benchmark, but {path} is a manifest; leave out --manifest."
+                f"--manifest: is only used with a benchmark, but {path} is a manifest itself; leave out --manifest."
             )
         cases = read_manifest(path, image_root)
         check_authors(cases)

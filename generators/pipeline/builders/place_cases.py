@@ -61,8 +61,8 @@ def kinds_of_present(present: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str
 def with_place_kinds(survey: Survey, of_present: Mapping[str, set[str]]) -> Survey:
     """Return the survey of a case; if the case lacks the finding, leave out kinds that no case with the finding gets.
 
-    ``of_present`` (the result of :func:`kinds_of_present`) has the kinds that such cases get. The kind ``heart_width``
-    is always left in.
+    These kinds stay: ``heart_width``, and those that ``of_present`` (the result of :func:`kinds_of_present`) lists for
+    the finding.
     """
     if survey.places is None or survey.present:
         return survey
