@@ -179,7 +179,8 @@ def _headline(part: Frames) -> Table:
     note = (
         "Levels: accuracy corrected for chance (0: guessing, or a constant yes or no; 100: all right), mean over the "
         "level's kinds, without cardiomegaly. Grid: hit rate, mean of findings. Most frequent answer: score of always "
-        "giving the answer that is most frequent among other patients' items of the kind and finding. "
+        "giving the answer that is most frequent among other patients' items of the kind and finding; it can be below "
+        "guessing, which is then what to compare with. "
         f"{_OF_ANSWERED if unread else ''}"
         f"{_OTHERS_NOTE} {UNDER}"
     )

@@ -74,7 +74,8 @@ COLUMNS: dict[str, str] = {
     "items_fresh": "number of items of the fresh seed",
     "accuracy_fresh": "share of right answers among the items of the fresh seed",
     "prior": "accuracy of always giving other patients' most frequent answer to this kind and finding",
-    "prior_corrected": "accuracy of always giving other patients' most frequent answer, corrected for chance",
+    "prior_corrected": "accuracy of always giving other patients' most frequent answer, corrected for chance "
+    "(below 0 where leaving a patient out turns a small majority round)",
     "answered": "share of asked items with a readable answer",
     "accuracy_answered": "accuracy among answered items only",
     "corrected_answered": "accuracy corrected for chance among answered items only",

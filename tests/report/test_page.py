@@ -185,6 +185,8 @@ def test_the_first_screen_says_who_was_asked_and_who_is_best(page: Any, report: 
     )
     low = tests.filter(pl.col("p") < 0.05).height
     ceiling = f"{100 * grid['ceiling'][0]:.1f}"
+    assert "grid\nno model is above other patients' cell\nhighest: " in best, "all cases have the same cells"
+    best = changed(page, "grid", f"row.finding === '{MACRO}'", "row.most_frequent = 0.1")
     assert f"at most {ceiling} possible" in best
     assert f"exploratory tests, not corrected: p < 0.05 against {low} of {tests.height}" in best
     legend = page.locator(".legend").inner_text()
@@ -236,9 +238,11 @@ def test_the_most_frequent_answer_stands_among_the_models_with_how_far_each_is_b
         places = [float(row[3].replace("−", "-")) for row in board(page)]
         assert places == sorted(places, reverse=True), "it has its place by the mean"
         good = levels.filter(model="good", level="coarse").to_dicts()[0]
-        gap = good["corrected" if score == "corrected" else "accuracy"] - good[column]
+        gap = good["corrected" if score == "corrected" else "accuracy"] - max(
+            good[column], 0 if score == "corrected" else good["chance"]
+        )
         page.locator("#leaders tr[data-model=good] td[data-label=coarse] a").focus()
-        assert f"the score is {100 * gap:.1f} points above it" in page.locator("#tip").inner_text()
+        assert f"The score is {100 * gap:.1f} points above" in page.locator("#tip").inner_text()
     page.select_option("#s-others", "without")
     assert "most frequent answer" not in {row[1] for row in board(page)}
 
@@ -298,18 +302,25 @@ def test_a_score_that_is_not_above_guessing_is_not_praised_and_unpriced_models_a
     assert "coarse\nno model is above guessing\nhighest: " in best
     assert "Best model at coarse" not in best
     page.select_option("#s-score", "plain")
-    told = changed(page, "levels", "row.level === 'coarse'", "row.accuracy = row.chance")
+    told = changed(page, "levels", "row.level === 'coarse'", "row.accuracy = row.prior = row.chance")
     assert "coarse\nno model is above guessing\nhighest: " in told
-    assert "; guessing has 50.0" in told
+    assert "guessing has 50.0" in told
     page.select_option("#s-score", "corrected")
-    told = changed(page, "grid", f"row.finding === '{MACRO}'", "row.hit_rate = row.chance / 2")
+    macro = f"row.finding === '{MACRO}'"
+    told = changed(page, "grid", macro, "row.hit_rate = row.chance / 2; row.most_frequent = 0")
     assert "grid\nno model is above guessing\nhighest: " in told
+    told = changed(page, "grid", macro, "row.most_frequent = row.hit_rate_low + 0.01")
+    assert "grid\nno model is surely above other patients' cell\nhighest: " in told
+    told = changed(page, "levels", "row.level === 'coarse'", "row.prior_corrected = -0.3; row.corrected_low = 0.01")
+    assert re.search(r"Best model at coarse\n.+\n.+\]; guessing has 0\n", told), "the higher one counts"
     unfold(page, "states")
     told = changed(page, "levels", "row.level === 'coarse'", "row.corrected_low = -0.02")
     assert "coarse\nno model is surely above guessing\nhighest: " in told
     assert "Best model at coarse" not in told
     caption = page.locator("#states figcaption", has_text="against dollars")
-    assert caption.inner_text().endswith("Not drawn, because no price is known or it is 0: good.")
+    assert caption.inner_text().endswith(
+        "Not drawn, because the cost of a question is unknown, or all cost nothing: good."
+    )
 
 
 def changed(page: Any, table: str, which: str, change: str) -> str:
@@ -328,7 +339,10 @@ def changed(page: Any, table: str, which: str, change: str) -> str:
 def test_a_score_says_why_it_has_no_interval_or_no_number(page: Any) -> None:
     few = "row.level === 'fine' && row.model === 'good'"
     told = changed(page, "levels", few, "row.corrected = 0.99; row.corrected_low = null; row.patients = 3")
-    assert "99.0 (no interval: fewer than 4 patients)" in told
+    assert "fine\ntoo few patients to name one\nhighest: good, 99.0 (no interval: fewer than 4 patients)" in told
+    told = changed(page, "levels", "row.level === report.data.overall", "row.corrected_low = null")
+    assert "Overall\ntoo few patients to name one" in told
+    assert not [line for line in told.split("\n") if line.strip() in "123" and line.strip()], "and there are no ranks"
     said = page.evaluate("""() => {
       const row = report.rows("levels").find((one) => one.level === "fine" && one.model === "good" && report.here(one));
       const before = row.corrected;
@@ -427,7 +441,7 @@ def test_places_stand_on_the_first_screen_where_nothing_else_was_asked(page: Any
       return told;
     }""")
     best, board_, first, missing, panels = told
-    assert best.startswith("Best model at point at\nfair\n40.0 [30.0, 50.0]")
+    assert best.startswith("point at\nfair\n40.0 [30.0, 50.0]\nthe only model")
     assert "always answering “nowhere” gives 0" in board_
     assert first == "fair"
     assert missing == "good, point at: no number: its coordinate system is not proved"

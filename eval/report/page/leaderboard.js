@@ -4,12 +4,16 @@ const leaderboard = (() => {
   const { data, make, draw, rows, about, view, here, order, measure, number, estimate, interval, gallery, tell, term, words, unit, bare, shared } = report;
   const WIDTH = 100, HEIGHT = 18, USUAL = "most frequent answer";
 
-  // A model's number: value, interval, chance, and the gallery's filter for its items. Null if the model was not asked.
-  function entry(row, column, chance, choice, label, more = []) {
+  // A model's number: value, interval, chance, the score without a look, and the gallery's filter for its items. Null if the
+  // model was not asked.
+  function entry(row, column, chance, choice, label, more = [], unseen = { name: "guessing", value: chance }) {
     if (!row) return null;
     const value = row[column], low = row[`${column}_low`];
-    return { value, low, high: row[`${column}_high`], chance, row, choice, label, column, more, missing: missing(row, value, low) };
+    return { value, low, high: row[`${column}_high`], chance, unseen, row, choice, label, column, more, missing: missing(row, value, low) };
   }
+
+  // What a model reaches that never looks: the higher one of guessing and the most frequent answer, which can be below guessing.
+  const unlooked = (chance, usual, name) => (usual == null || usual <= chance ? { name: "guessing", value: chance } : { name, value: usual });
 
   // Why a row has no number or no interval; null if it has both.
   function missing(row, value, low) {
@@ -22,25 +26,25 @@ const leaderboard = (() => {
   function columns() {
     const level = new Map(rows("levels").filter(here).map((row) => [`${row.level} ${row.model}`, row]));
     const shown = [];
-    const score = measure();
+    const score = measure(), usual = view.score === "plain" ? "prior" : "prior_corrected";
     for (const name of [data.overall, ...data.levels]) {
       if (![...level.keys()].some((key) => key.startsWith(`${name} `))) continue;
       const of = (model) => {
         const row = level.get(`${name} ${model}`);
-        const chance = !row ? null : view.score === "plain" ? row.chance : 0;
+        const chance = !row ? null : view.score === "plain" ? row.chance : 0, unseen = row && unlooked(chance, row[usual], USUAL);
         return entry(row, score, chance, { model, protocol: view.protocol, ...(name === data.overall ? {} : { level: name }) },
           `${model}, ${name === data.overall ? "mean of levels" : name}`,
           row ? [`${number(row.items, "count")} items of ${unit(row.patients)}`, `Readable answers: ${number(row.answered)} %`,
-            view.score === "plain" ? `Guessing reaches ${number(row.chance)}` : "Guessing has 0", beyond(row, score, view.score === "plain" ? "prior" : "prior_corrected", USUAL)] : []);
+            ...known(chance, row[usual], "Most frequent answer"), beyond(row, score, unseen)] : [], unseen);
       };
-      shown.push({ name, label: name === data.overall ? "mean" : name, meaning: meaning(name), of, usual: shared(rows("levels").filter((row) => here(row) && row.level === name), view.score === "plain" ? "prior" : "prior_corrected") });
+      shown.push({ name, label: name === data.overall ? "mean" : name, meaning: meaning(name), of, usual: shared(rows("levels").filter((row) => here(row) && row.level === name), usual) });
     }
     const grid = new Map(rows("grid").filter((row) => here(row) && row.finding === data.macro).map((row) => [row.model, row]));
     if (grid.size) {
       shown.push({ name: data.grid, label: "grid", usual: shared([...grid.values()], "most_frequent"), meaning: `hit rate on the 8 x 8 grid, mean of findings: ${data.terms["hit rate"]}`, of: (model) => {
-        const row = grid.get(model);
+        const row = grid.get(model), unseen = row && unlooked(row.chance, row.most_frequent, "other patients' cell");
         return entry(row, "hit_rate", row && row.chance, { model, protocol: view.protocol, kind: "grid_cell" }, `${model}, grid`,
-          row ? [`${number(row.items, "count")} items of ${unit(row.patients)}`, `Chance ${number(row.chance)}; the highest possible is ${number(row.ceiling)}`, beyond(row, "hit_rate", "most_frequent", "other patients' cell")] : []);
+          row ? [`${number(row.items, "count")} items of ${unit(row.patients)}`, `The highest possible is ${number(row.ceiling)}`, ...known(row.chance, row.most_frequent, "Other patients' cell"), beyond(row, "hit_rate", unseen)] : [], unseen);
       } });
     }
     const grounding = new Map(rows("grounding").filter(here).map((row) => [row.model, row]));
@@ -64,11 +68,14 @@ const leaderboard = (() => {
     return shown;
   }
 
-  // How far a score is above or below an answer that needs no look at the radiograph.
-  function beyond(row, column, reference, name) {
-    const gap = view.answers === "answered" && column !== "hit_rate" || row[column] == null || row[reference] == null ? null : row[column] - row[reference];
-    const known = `${name[0].toUpperCase()}${name.slice(1)} has ${number(row[reference])}`;
-    return gap === null ? known : `${known}: the score is ${number(Math.abs(gap))} points ${gap < 0 ? "below" : "above"} it`;
+  // What guessing and the most frequent answer reach.
+  const known = (chance, usual, name) => [`Guessing has ${chance ? number(chance) : 0}`, usual == null ? null : `${name} has ${number(usual)}`];
+
+  // How far a score is above or below what a model reaches that never looks; null where only the answered questions count.
+  function beyond(row, column, unseen) {
+    if (view.answers === "answered" && column !== "hit_rate" || row[column] == null || unseen.value == null) return null;
+    const gap = row[column] - unseen.value;
+    return `The score is ${number(Math.abs(gap))} points ${gap < 0 ? "below" : "above"} ${unseen.name}`;
   }
 
   // What net grounding rests on.
@@ -115,7 +122,7 @@ const leaderboard = (() => {
 
   // The row of the answer that is most frequent among other patients: what a model reaches that never looks.
   function usualRow(shown, from, ...more) {
-    const meaning = `${data.terms.prior}; for the grid: ${data.terms["most frequent"]}`;
+    const meaning = `${data.terms.prior}; for the grid: ${data.terms["most frequent"]}. It can be below guessing, because leaving a patient out can turn a small majority round; scores are compared with the higher one`;
     return make("tr", { class: "reference" }, make("td", { class: "rank" }), make("th", { scope: "row", class: "text" }, tell(make("button", { type: "button", class: "term", "aria-description": meaning }, USUAL), [USUAL, report.sentence(meaning)])), ...more[0],
       ...shown.map((column) => (column.usual == null ? make("td", { class: "none", "data-label": column.label }, "–") :
         make("td", { class: "score", "data-label": column.label }, make("span", { class: "plain" }, make("span", { class: "number" }, number(column.usual)), bar({ value: column.usual }, from(column)))))), ...more[1]);
@@ -142,9 +149,9 @@ const leaderboard = (() => {
       return tables.compare(value(one), value(other), way);
     }
     // Models with equal scores have the same rank; sums in another order differ in their last digits.
-    const value = (model) => ranking.of(model).value, scored = models.filter((model) => about(model).role === "model" && ranking?.of(model)?.value != null);
+    const value = (model) => ranking.of(model).value, scored = models.filter((model) => about(model).role === "model" && ranking?.of(model)?.low != null);
     const rank = new Map(scored.map((model) => [model, 1 + scored.filter((other) => value(other) > value(model) + 1e-9).length]));
-    const heads = [["rank", "#", "rank by the mean of levels under the chosen switches; baselines and readers have none"], ["model", "model", data.terms.model],
+    const heads = [["rank", "#", "rank by the mean of levels under the chosen switches; baselines, readers, and scores without an interval have none"], ["model", "model", data.terms.model],
       ...(sorts ? [["domain", "domain", "medical: trained for medicine; general: not trained for medicine; baseline: a rule that needs no model; reader: a person"]] : []),
       ...shown.map((column) => [column.name, column.label, column.meaning]),
       ...(lettered ? [["letters", "letters", `on the mean of levels, corrected for chance: ${data.terms.letters}`]] : []),
@@ -188,14 +195,18 @@ const leaderboard = (() => {
       // Tests are of one score, whatever the switches say.
       const other = alike !== null && report.measure() !== "corrected" ? " (tested: corrected for chance, all questions)" : "";
       const said = make("span", { class: "sure" }, sure, other), names = equal.length > 3 ? `${first} and ${equal.length - 1} others` : equal.join(", ");
-      const highest = make("span", { class: "with" }, "highest: ", report.whole(names), `, ${number(one.value)} ${interval(one.low, one.high) || `(${one.missing})`}${one.chance ? `; guessing has ${number(one.chance)}` : ""}`);
+      // Net grounding and places have no answer without a look but guessing, which their cards name.
+      const unseen = column.isUntested ? "" : `; ${one.unseen.name} has ${one.unseen.value ? number(one.unseen.value) : 0}`;
+      const highest = make("span", { class: "with" }, ranked.length < 2 ? "" : "highest: ", report.whole(names), `, ${number(one.value)} ${interval(one.low, one.high) || `(${one.missing})`}${unseen}`);
       const none = (said, ...more) => make("div", {}, make("dt", {}, column.name === data.overall ? "Overall" : column.label), make("dd", {}, make("b", {}, said), " ", highest, ...more));
       if (column.name === "grounding") return none(verdicts(column, ranked), make("span", { class: "sure" }, audited(one.row)));
-      // If no model is above guessing, or not surely, no model is named as the best.
-      if (one.chance !== null && one.value <= one.chance) return none(column.nobody ?? "no model is above guessing");
-      if (one.chance !== null && one.low !== null && one.low !== undefined && one.low <= one.chance) return none(column.unsure ?? "no model is surely above guessing", make("span", { class: "sure" }, "the interval of the highest score reaches it"));
-      return make("div", {}, make("dt", {}, column.name === data.overall ? "Best model overall" : `Best model at ${column.label}`),
-        make("dd", {}, make("b", {}, ...report.breakable(names)), " ", make("span", { class: "with" }, `${number(one.value)} ${interval(one.low, one.high) || `(${one.missing})`}${column.name === data.grid ? `, at most ${number(one.row.ceiling)} possible` : ""}`), said));
+      // Best is only a score whose interval is above what a model reaches that never looks.
+      if (one.low === null || one.low === undefined) return none(`too few ${data.unit} to name one`);
+      if (one.value <= one.unseen.value) return none(column.nobody ?? `no model is above ${one.unseen.name}`);
+      if (equal.some((model) => !(column.of(model).low > one.unseen.value))) return none(column.unsure ?? `no model is surely above ${one.unseen.name}`, make("span", { class: "sure" }, "the interval of the highest score reaches it"));
+      const isOnly = ranked.length < 2;
+      return make("div", {}, make("dt", {}, column.name === data.overall ? (isOnly ? "Overall" : "Best model overall") : isOnly ? column.label : `Best model at ${column.label}`),
+        make("dd", {}, make("b", {}, ...report.breakable(names)), " ", make("span", { class: "with" }, `${number(one.value)} ${interval(one.low, one.high) || `(${one.missing})`}${column.name === data.grid ? `, at most ${number(one.row.ceiling)} possible` : ""}${unseen}`), said));
     }));
   }
 
