@@ -132,7 +132,7 @@ def _absents(function: Callable[..., Any]) -> Callable[..., Any]:
     multiple=True,
     metavar="VALUE=NAME",
     help="What the masks call a finding or structure. VALUE is a number or a colour (such as #ff0000) in label "
-    "maps, a segment's name in DICOM files, and otherwise a part of the mask's file name. May be repeated.",
+    "maps, a segment's name in DICOM files, and otherwise the name of the mask's file or folder. May be repeated.",
 )
 @click.option(
     "--label-file",
