@@ -22,7 +22,7 @@ COLUMNS: dict[str, str] = {
     "of right responses is halfway between guessing and the best that can be reached; the threshold or an end of its "
     "interval is empty where it lies outside the tested depths",
     "reads": "the threshold as text; outside the tested depths, the nearest tested depth with < or >; cannot be told: "
-    "the answers are the same with and without an error, or too few to exclude any tested depth",
+    "the answers are the same with and without an error, exclude no tested depth, or are fewer than 200",
     "reads_between": "the threshold's 95 % interval as text",
     "threshold_mm": "the threshold in millimetres: pixels times the cases' mean size of a pixel of 1024 (at the "
     "detector if a radiograph has no other spacing); empty if the spacing of a radiograph is unknown",

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from chexqa.eval.scoring.sample import WHO, ScoredSample, mask_incomplete
-from chexqa.eval.thresholds.fit import Threshold, fit
+from chexqa.eval.thresholds.fit import LEAST_OBSERVATIONS, Threshold, fit
 from chexqa.eval.thresholds.observations import TASKS, mm_per_pixel, observations
 from chexqa.eval.thresholds.psychometric import Task, task_of
 
@@ -19,8 +19,9 @@ _SCHEMA: dict[str, Any] = {
     "threshold_mm": pl.Float64, "threshold_mm_low": pl.Float64, "threshold_mm_high": pl.Float64, "slope": pl.Float64,
     "lapse": pl.Float64,
 }  # fmt: skip
-# Text in place of a threshold that the responses do not determine.
+# Texts in place of a threshold: the responses do not determine it, or they are too few for an interval.
 NOT_TOLD = "cannot be told"
+TOO_FEW = f"{NOT_TOLD}: fewer than {LEAST_OBSERVATIONS} responses"
 _FLOATS = [name for name, kind in _SCHEMA.items() if kind == pl.Float64]
 
 
@@ -53,18 +54,18 @@ def _row(part: pl.DataFrame, found: Threshold | None, scale: dict[str, float]) -
     counts = (part["item_id"].n_unique(), part["cluster"].n_unique(), part.height - fitting.height, alarms)
     if found is None:
         return *counts, *[None] * (len(_SCHEMA) - len(WHO) - 1 - len(counts))
-    if not found.is_determined:
-        return *counts, *[None] * 4, NOT_TOLD, *[None] * 5, found.lapse
+    is_few = bool(np.isnan(found.low))
+    if is_few or not found.is_determined:
+        return *counts, *[None] * 4, TOO_FEW if is_few else NOT_TOLD, *[None] * 5, found.lapse
     criterion = found.bias if TASKS[part["seen_in"][0]] == "yes_no" else np.nan
     ends = found.value, found.low, found.high
     shown = [value if found.tested[0] <= value <= found.tested[1] else np.nan for value in ends]
     reads = [_reads(value, found.tested) for value in ends]
-    between = None if np.isnan(found.low) else f"{reads[1]} to {reads[2]}"
     cases = part["case_id"].unique()
     known = [scale[case] for case in cases if case in scale]
     factor = float(np.mean(known)) if len(known) == len(cases) else np.nan
     millimetres = [factor * value for value in shown]
-    return *counts, criterion, *shown, reads[0], between, *millimetres, found.slope, found.lapse
+    return *counts, criterion, *shown, reads[0], f"{reads[1]} to {reads[2]}", *millimetres, found.slope, found.lapse
 
 
 def _reads(value: float, tested: tuple[float, float]) -> str:

@@ -164,7 +164,7 @@ const tables = (() => {
     const found = lines.flatMap((line) => line.cells.filter((one) => typeof one.value === "number" && one.low === null));
     if (!found.length) return "";
     const few = `fewer than ${data.least} ${data.unit}`, isFew = (one) => (one.count ?? data.least) < data.least;
-    const reason = name === "thresholds" ? `is outside the tested depths, cannot be told, or comes from fewer than ${data.least_responses} responses` : name === "pointing" ? `comes from fewer than ${data.least_correlated} ${data.unit}, or from too few right or too few wrong answers` : found.every(isFew) ? `comes from ${few}` :
+    const reason = name === "thresholds" ? `is outside the tested depths` : name === "pointing" ? `comes from fewer than ${data.least_correlated} ${data.unit}, or from too few right or too few wrong answers` : found.every(isFew) ? `comes from ${few}` :
       `comes from ${few}, or it is a mean and one of its kinds or findings has fewer than 2`;
     return make("p", { class: "pale small" }, `A number without an interval ${reason}.`);
   }

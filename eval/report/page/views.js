@@ -268,16 +268,16 @@ const views = (() => {
     if (!list.length) return [];
     // A text such as "> 60.0" stands at the deepest error that was tested, as an open mark or an open end.
     // A threshold that cannot be told has no mark.
-    const at = (text) => Number(text.replace(/[<> ]/g, "")), texts = (row) => [row.reads === data.not_told ? null : row.reads, ...(row.reads_between ?? "").split(" to ")].filter(Boolean);
+    const at = (text) => Number(text.replace(/[<> ]/g, "")), texts = (row) => [row.reads?.startsWith(data.not_told) ? null : row.reads, ...(row.reads_between ?? "").split(" to ")].filter(Boolean);
     const deepest = Math.max(...list.flatMap((row) => texts(row).map(at)), 10);
     const place = (model, row, task) => {
-      const [reads, low, high] = texts(row), said = row.reads === data.not_told ? ["The answers are the same with and without an error, or too few", `Errors shown: ${row.with_error}; said where there is none: ${number(row.false_alarms)} %`] : [low ? "95 % interval" : "no interval", `Errors shown: ${row.with_error}`, row.items ? `n = ${row.items} items of ${unit(row.patients)}` : ""];
+      const [reads, low, high] = texts(row), said = row.reads?.startsWith(data.not_told) ? [row.reads === data.not_told ? "The answers are the same with and without an error, or exclude no tested depth" : capital(row.reads), `Errors shown: ${row.with_error}; said where there is none: ${number(row.false_alarms)} %`] : [low ? "95 % interval" : "no interval", `Errors shown: ${row.with_error}`, row.items ? `n = ${row.items} items of ${unit(row.patients)}` : ""];
       return { ...line(model, row, "threshold", { kind: SEEN_IN[task] }), value: reads ? at(reads) : null, low: low ? at(low) : null, high: high ? at(high) : null, lines: said,
-        instead: row.reads, between: low ? `[${low}, ${high}]` : "", tone: /[<>]/.test(reads ?? "") ? "open hollow" : "" };
+        instead: row.reads?.split(":")[0], between: low ? `[${low}, ${high}]` : "", tone: /[<>]/.test(reads ?? "") ? "open hollow" : "" };
     };
-    return [figure("Depth from which an error in an outline is seen, in pixels of the working image, with 95 % intervals; further left is better. A hollow mark lies outside the tested depths. “Cannot be told”: the answers are the same with and without an error, such as always “yes”, or too few to exclude any tested depth.", ...unique(list.map((row) => row.seen_in)).map((task) => {
+    return [figure(`Depth from which an error in an outline is seen, in pixels of the working image, with 95 % intervals; further left is better. A hollow mark lies outside the tested depths. “Cannot be told”: the answers are the same with and without an error, such as always “yes”, or exclude no tested depth, or are fewer than ${data.least_responses} (outlines, points or sets of four pictures).`, ...unique(list.map((row) => row.seen_in)).map((task) => {
       const of = byModel(list.filter((row) => row.seen_in === task));
-      return dots({ title: words(task), to: 1.08 * deepest, form: 1, without: `its task has fewer than ${data.least_responses} responses (outlines, points or sets of four pictures)`, rows: models.filter((model) => of.has(model)).map((model) => place(model, of.get(model), task)) });
+      return dots({ title: words(task), to: 1.08 * deepest, form: 1, rows: models.filter((model) => of.has(model)).map((model) => place(model, of.get(model), task)) });
     }))];
   }
 
