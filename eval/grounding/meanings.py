@@ -13,7 +13,7 @@ COLUMNS: dict[str, str] = {
     "(lesion; other lung tissue)",
     "audited_share": "audited cases divided by all answered cases with the finding",
     "looks": "verdict on net grounding: uses the lesion (interval above 0 and at least 10 points), not shown to use it "
-    "(interval below 10 points), or undecided",
+    "(interval below 10 points, which takes 28 patients or more), or undecided",
     "net_grounding": "share of detection answers that change (from yes to no, or from no to yes) when the lesion is "
     "filled in, minus the share that change when another part of the lung is filled in; mean of the findings with at "
     "least ten audited patients (with at least two, if none has ten); a finding with fewer is left out",

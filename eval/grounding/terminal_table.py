@@ -9,13 +9,16 @@ import polars as pl
 from rich.table import Table
 from rich.text import Text
 
+from chexqa.eval.grounding.net_grounding import NOT_SHOWN_PATIENTS
+
 NO_NUMBER = "–"
 CAPTION = (
     "Net grounding: how much more often a yes or no changes when the lesion is filled in than when as much other lung "
     "tissue is filled in, in points; 0 for a model that guesses. It is the mean of the findings with at least 10 "
     "audited patients (with at least 2, if none has 10), and has an interval from 10 patients in these findings on; "
     "without an interval the verdict is undecided. Uses the lesion: the 95 % interval is "
-    "above 0 and the value is at least 10. Not shown to use it: the interval is below 10. Key: share of right answers "
+    "above 0 and the value is at least 10. Not shown to use it: the interval is below 10, which "
+    f"takes {NOT_SHOWN_PATIENTS} patients or more. Key: share of right answers "
     "that change to the new key when a part of the lesion is filled in. Mirror: the same for the mirrored picture's "
     "key. CGR, UAR, IS "
     "(percent): published measures, which a model that guesses can pass. 95 % intervals under the numbers."

@@ -24,6 +24,7 @@ from chexqa.eval.scoring.grade import Graded
 from chexqa.eval.tables import asked_items
 from chexqa.eval.tables.all_tables import Group
 from chexqa.eval.tables.numbers_markdown_latex import partly_corrected
+from chexqa.eval.tables.protocol_pairs import uncompared
 from chexqa.files.errors import unwritable
 from chexqa.files.opening import check_folder
 from chexqa.files.terminal import PHANTOM_NOTICE
@@ -83,6 +84,7 @@ def page_files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
             *partly_corrected(frames["levels"]),
             *asked_items.stand_ins(graded),
             *asked_items.endings(graded),
+            *uncompared(frames),
         ],
         render.sections(frames),
         render.not_asked(graded),

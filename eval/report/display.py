@@ -32,6 +32,7 @@ from chexqa.eval.tables.asked_items import endings, in_reading_order, published,
 from chexqa.eval.tables.grid import MACRO
 from chexqa.eval.tables.model_pairs import CORRECTED, GRID_SCORE
 from chexqa.eval.tables.numbers_markdown_latex import NO_NUMBER, OTHERS_CELL, PRIOR, partly_corrected
+from chexqa.eval.tables.protocol_pairs import uncompared
 from chexqa.files.jsonio import Record
 from chexqa.files.terminal import Name, plural
 
@@ -72,7 +73,10 @@ def show(graded: Graded, frames: Frames, out: Console, wanted: Collection[str] |
         out.print(Text(notice.capitalize(), style="yellow"))
     if (said := remark(graded)) is not None:
         out.print(Text(said, style="yellow"))
-    for note in filter(None, (simulated(graded), rereading.mixed(graded.runs), *stand_ins(graded), *endings(graded))):
+    for note in filter(
+        None,
+        (simulated(graded), rereading.mixed(graded.runs), *stand_ins(graded), *endings(graded), *uncompared(frames)),
+    ):
         out.print(Text(note, style="yellow"))
     if graded.changed is not None:
         show_reread(graded.changed, sum(rereading.versions(graded.runs).values()), out)

@@ -33,7 +33,11 @@ def thresholds(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
     A threshold is the depth (in pixels) from which errors are seen. An interval that ends outside the tested depths
     gets an arrow at that end. Thresholds that the responses do not determine are left out.
     """
-    rows = {(row["model"], row["seen_in"]): row for row in table.to_dicts() if not (row["reads"] or NOT_TOLD).startswith(NOT_TOLD)}
+    rows = {
+        (row["model"], row["seen_in"]): row
+        for row in table.to_dicts()
+        if not (row["reads"] or NOT_TOLD).startswith(NOT_TOLD)
+    }
     names = [name for name in order if any((name, task) in rows for task in TASKS)]
     if not names:
         return None

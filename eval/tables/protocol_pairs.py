@@ -10,7 +10,7 @@ All tests are exploratory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 
 import numpy as np
@@ -98,6 +98,22 @@ def pairs_of(names: Iterable[str]) -> list[tuple[str, str]]:
         for first, second in combinations(ordered, 2)
         if second.startswith(f"{first} (") or split[first][2] == split[second][2]
     ]
+
+
+def uncompared(frames: Mapping[str, pl.DataFrame]) -> Iterator[str]:
+    """Yield a sentence with the reason if several protocols were asked and no model is compared under two of them.
+
+    ``frames`` has the tables ``states`` and ``protocols``.
+    """
+    names = frames["states"]["protocol"].unique(maintain_order=True).to_list()
+    if len(names) < 2 or frames["protocols"].height:
+        return
+    reason = (
+        "no model finished the same questions under two of them that differ in one thing"
+        if pairs_of(names)
+        else "they differ in more than one thing"
+    )
+    yield f"The protocols {' and '.join(names)} are not compared with each other: {reason}."
 
 
 def _differences(matrix: ScoreMatrix, pairs: list[tuple[str, str, str]], margin: float) -> pl.DataFrame:

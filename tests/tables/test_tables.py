@@ -553,3 +553,17 @@ def test_pointing_goes_with_recognition_over_the_cases_with_the_finding(handmade
     assert whole["correlation"] == pytest.approx(phi)
     assert table["within findings"]["correlation"] == pytest.approx(phi), "there is one finding"
     assert whole["correlation_low"] < phi < whole["correlation_high"]
+
+
+@pytest.mark.parametrize(
+    ("protocols", "reason"),
+    [
+        (["end_to_end", "independent (confidence)"], "they differ in more than one thing."),
+        (["end_to_end", "independent"], "no model finished the same questions under two of them"),
+        (["end_to_end"], None),
+    ],
+)
+def test_protocols_that_are_not_compared_have_a_reason(protocols: list[str], reason: str | None) -> None:
+    frames = {"states": pl.DataFrame({"protocol": protocols}), "protocols": pl.DataFrame()}
+    said = list(protocol_pairs.uncompared(frames))
+    assert (said == []) if reason is None else (reason in said[0])

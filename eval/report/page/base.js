@@ -139,6 +139,10 @@ const report = (() => {
   const plural = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
   const unit = (count) => `${count.toLocaleString("en")} ${count === 1 ? data.unit.replace(/ies$/, "y").replace(/s$/, "") : data.unit}`;
 
+  // The verdict on a model's net grounding; an undecided one says which number of patients the other verdicts need.
+  const looks = (row) => (row.looks !== data.verdicts[2] || row.patients >= data.least_not_shown ? row.looks :
+    `${row.looks} (${unit(row.patients)}; ${row.patients < data.least ? `a verdict needs ${data.least}` : `“${data.verdicts[1]}” needs ${data.least_not_shown}`})`);
+
   // A narrow window, in which wide plots are drawn with fewer units so that their text stays readable.
   const narrow = window.matchMedia("screen and (max-width: 760px)");
 
@@ -239,5 +243,5 @@ const report = (() => {
 
   read();
   return { data, $, visible, words, make, draw, rows, about, view, read, address, change, onChange, gallery, measure, measureOf, scoreWords, OPENS,
-    isShown, here, askedUnder, order, number, interval, estimate, plural, breakable, whole, bare, unit, tell, settle, term, sentence, rove, unique, shared, narrow };
+    isShown, here, askedUnder, order, number, interval, estimate, plural, breakable, whole, bare, unit, looks, tell, settle, term, sentence, rove, unique, shared, narrow };
 })();

@@ -76,6 +76,7 @@ def page_data(benchmark: Benchmark, frames: Frames, domains: Mapping[str, str]) 
         "least_correlated": LEAST_CORRELATED,
         "not_compared": NOT_COMPARED,
         "verdicts": [net_grounding.USES, net_grounding.NOT_SHOWN, net_grounding.UNDECIDED],
+        "least_not_shown": net_grounding.NOT_SHOWN_PATIENTS,
         "not_told": NOT_TOLD,
         "ways": ways,
         "sections": [

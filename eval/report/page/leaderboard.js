@@ -51,8 +51,9 @@ const leaderboard = (() => {
     if (grounding.size) {
       shown.push({ name: "grounding", label: "net grounding", meaning: data.terms["net grounding"], isUntested: true, of: (model) => {
         const row = grounding.get(model);
-        return entry(row, "net_grounding", 0, { model, protocol: view.protocol, condition: "target" }, `${model}, net grounding`,
-          row ? [`Verdict: ${row.looks ?? "none"}`, audited(row)] : []);
+        const one = entry(row, "net_grounding", 0, { model, protocol: view.protocol, condition: "target" }, `${model}, net grounding`,
+          row ? [`Verdict: ${report.looks(row) ?? "none"}`, audited(row)] : []);
+        return one && { ...one, said: row.looks };
       } });
     }
     // Where places alone were asked, their net scores stand here; otherwise in their section alone.
@@ -83,7 +84,8 @@ const leaderboard = (() => {
 
   // The verdicts on net grounding, with the number of models of each.
   function verdicts(column, ranked) {
-    const found = ranked.map((model) => column.of(model).row.looks), counts = data.verdicts.map((verdict) => [verdict, found.filter((one) => one === verdict).length]).filter(([, count]) => count);
+    const found = ranked.map((model) => column.of(model).row).filter((row) => row.looks), place = (row) => data.verdicts.indexOf(row.looks);
+    const said = found.sort((one, other) => place(one) - place(other)).map(report.looks), counts = report.unique(said).map((verdict) => [verdict, said.filter((one) => one === verdict).length]);
     return counts.map(([verdict, count], place) => `${verdict}: ${count}${place ? "" : ` of ${report.plural(found.length, "model")}`}`).join("; ");
   }
 
@@ -117,7 +119,7 @@ const leaderboard = (() => {
     const link = make("a", { href: gallery(one.choice), "data-mark": true, "aria-label": `${one.label}: ${estimate(one.row, one.column)}` },
       make("span", { class: "number" }, number(one.value)), bar(one, from));
     tell(link, [`${one.label}`, `${number(one.value)} ${interval(one.low, one.high) || `(${one.missing})`}`, ...one.more, report.OPENS]);
-    return make("td", { class: "score", "data-label": column.label }, link);
+    return make("td", { class: "score", "data-label": column.label }, link, one.said ? make("span", { class: "said" }, one.said) : null);
   }
 
   // The row of the answer that is most frequent among other patients: what a model reaches that never looks.

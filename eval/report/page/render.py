@@ -11,6 +11,7 @@ from importlib import resources
 from typing import Any
 
 import jinja2
+import polars as pl
 from markupsafe import Markup
 
 from chexqa.eval.gallery.files import script_json
@@ -46,24 +47,41 @@ def asked(data: Mapping[str, Any], frames: Frames, several: bool) -> str:
     """
     whole = frames["facts"].row(-1, named=True)
     models = [one for one in data["models"] if one["role"] == "model"]
-    others = [plural(sum(one["role"] == role for one in data["models"]), role) for role in ("baseline", "reader")]
-    beside = [text for text in others if not text.startswith("0 ")]
     domains = [f"{sum(one['domain'] == name for one in models)} {name}" for name in ("general", "medical")]
     known = [text for text in domains if not text.startswith("0 ")]
     unknown = sum(one["domain"] not in ("general", "medical") for one in models)
     if known and unknown:
         known.append(f"{unknown} of unknown domain")
-    who = plural(len(models), "model") + (f" ({', '.join(known)})" if known else "")
-    who = " and ".join([who, *beside]) if models else " and ".join(beside)
+    who = _counts([one["role"] for one in data["models"]], f" ({', '.join(known)})" if known else "")
     levels = set(frames["levels"]["level"]) | (set() if frames["grid"].is_empty() else {GRID_SCORE})
     tasks = [f"{task} ({level})" for level, task in TASKS.items() if level in levels]
-    ways = [name.replace("_", " ") for name in data["protocols"]]
     return (
         f"{who} {'was' if len(data['models']) == 1 else 'were'} asked {plural(whole['items'], 'question')} on "
         f"{plural(whole['cases'], 'case')} of {whole['patients']:,} {whole['clusters']}, with "
-        f"{plural(whole['findings'], 'finding')}, {'under the protocols ' if len(ways) > 1 else 'under the protocol '}"
-        f"{', '.join(ways)}{'; other models were asked other questions' if several else ''}."
+        f"{plural(whole['findings'], 'finding')}, {_under(data, frames['states'])}"
+        f"{'; other models were asked other questions' if several else ''}."
         + (f" The questions: {', '.join(tasks)}." if tasks else "")
+    )
+
+
+def _counts(roles: Sequence[str], domains: str = "") -> str:
+    """Return how many models, baselines and readers there are; ``domains`` follows the number of models."""
+    counts = {role: roles.count(role) for role in ("model", "baseline", "reader")}
+    return " and ".join(
+        plural(count, role) + (domains if role == "model" else "") for role, count in counts.items() if count
+    )
+
+
+def _under(data: Mapping[str, Any], states: pl.DataFrame) -> str:
+    """Return the protocols, with the number of models of each if not all were asked under every protocol."""
+    roles = {one["name"]: one["role"] for one in data["models"]}
+    asked = {name: set(states.filter(protocol=name)["model"]) for name in data["protocols"]}
+    if all(names == set(roles) for names in asked.values()):
+        ways = [name.replace("_", " ") for name in asked]
+        return f"{'under the protocols ' if len(ways) > 1 else 'under the protocol '}{', '.join(ways)}"
+    return ", ".join(
+        f"{_counts([roles[model] for model in names])} under the protocol {name.replace('_', ' ')}"
+        for name, names in asked.items()
     )
 
 

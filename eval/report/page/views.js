@@ -180,11 +180,11 @@ const views = (() => {
   function grounding() {
     const list = shown("grounding").filter((row) => row.net_grounding !== null), of = byModel(list), models = order().filter((model) => of.has(model));
     if (!models.length) return [];
-    const verdicts = unique(models.map((model) => of.get(model).looks)).filter(Boolean).map((verdict) => {
-      const own = models.filter((model) => of.get(model).looks === verdict);
+    const verdicts = unique(models.map((model) => report.looks(of.get(model)))).filter(Boolean).map((verdict) => {
+      const own = models.filter((model) => report.looks(of.get(model)) === verdict);
       return [`${capital(verdict)} (${own.length}): `, ...own.flatMap((model, place) => [place ? ", " : "", report.whole(model)]), ". "];
     });
-    const told = (model) => [`Audited cases: ${number(of.get(model).audited, "count")}; ${of.get(model).looks}`], choice = { condition: "target" };
+    const told = (model) => [`Audited cases: ${number(of.get(model).audited, "count")}; ${report.looks(of.get(model))}`], choice = { condition: "target" };
     const ends = (row, column) => ({ value: row[column], low: row[`${column}_low`], high: row[`${column}_high`] });
     const points = models.map((model) => of.get(model)).filter((row) => row.accuracy !== null).map((row) => ({ label: row.model, role: about(row.model).role, verdict: row.looks, x: ends(row, "accuracy"), y: ends(row, "net_grounding"), lines: told(row.model), choice: { protocol: view.protocol, model: row.model, ...choice } }));
     const least = Math.max(0, Math.floor(4 * Math.min(...points.map(({ x }) => x.low ?? x.value)) - 1e-9) / 4);
