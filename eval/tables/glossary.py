@@ -105,6 +105,7 @@ COLUMNS: dict[str, str] = {
     "stage": "1 detection, 2 contour evaluation, 3 contour revision, 4 attributes",
     "reading": "history with which a stage was asked: the model's own answers (maybe wrong), right answers, or none",
     "gated": "share of cases in which this stage and all earlier stages are right",
+    "lost": "share of cases in which this stage is the first with an answer that is not right",
     "product": "product of the accuracies of the stage's kinds; the stage's accuracy if its kinds are independent",
     "depth": "mean number of stages passed in a row, from the first; a case of cardiomegaly, which has no stage 4, "
     "gets the full depth of its path if it passes its stages",

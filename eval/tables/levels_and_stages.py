@@ -229,6 +229,7 @@ def case_stages(rows: pl.DataFrame) -> pl.DataFrame:
 
     - ``right``: True if all items of the stage are right.
     - ``gated``: True if all items of this stage and of the earlier stages are right.
+    - ``lost``: True if all items of the earlier stages are right, and an item of this stage is not.
     """
     case = [*WHO, *ROUND, "case_id"]
     return (
@@ -236,6 +237,7 @@ def case_stages(rows: pl.DataFrame) -> pl.DataFrame:
         .agg(pl.col("correct").all().alias("right"))
         .sort("stage", maintain_order=True)
         .with_columns(pl.col("right").cast(pl.Int8).cum_min().over(case).cast(pl.Boolean).alias("gated"))
+        .with_columns((pl.col("gated").shift(fill_value=True).over(case) & ~pl.col("gated")).alias("lost"))
         .with_columns((1.0 / pl.len().over([*WHO, "case_id", "stage"])).alias(WEIGHT))
     )
 
@@ -245,6 +247,7 @@ def stages(study: ScoredSample) -> pl.DataFrame:
 
     - ``accuracy``: the share of cases in which all answers of the stage are right.
     - ``gated``: the share of cases in which all answers of the stage and of all earlier stages are right.
+    - ``lost``: the share of cases in which this stage is the first with an answer that is not right.
 
     ``docs/columns.md`` explains the further columns.
     """
@@ -256,6 +259,7 @@ def stages(study: ScoredSample) -> pl.DataFrame:
     numbers = {
         "accuracy": proportion(groups.sums(pl.col(WEIGHT) * pl.col("right")), whole),
         "gated": proportion(groups.sums(pl.col(WEIGHT) * pl.col("gated")), whole),
+        "lost": proportion(groups.sums(pl.col(WEIGHT) * pl.col("lost")), whole),
     }
     counted = judged.group_by([*WHO, *by], maintain_order=True).agg(pl.col("case_id").n_unique().alias("cases"))
     kind = rows.group_by([*WHO, *by, "kind"]).agg(pl.col("correct").mean())
@@ -272,7 +276,17 @@ def stages(study: ScoredSample) -> pl.DataFrame:
         .join(product, on=[*WHO, *by], how="left", maintain_order="left")
         .join(guessed, on=[*WHO, *by], how="left", maintain_order="left")
         .with_columns(first.replace_strict(READINGS, default="answered outside chexqa").alias("reading"))
-        .select(*WHO, *by, "cases", "reading", *_spread("accuracy"), *_spread("gated"), "product", "chance")
+        .select(
+            *WHO,
+            *by,
+            "cases",
+            "reading",
+            *_spread("accuracy"),
+            *_spread("gated"),
+            *_spread("lost"),
+            "product",
+            "chance",
+        )
     )
     return ordered(study, mask_incomplete(study, table, [*numbers, "product"]), path=PATHS, stage=[1, 2, 3, 4])
 

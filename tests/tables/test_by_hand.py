@@ -198,13 +198,15 @@ def test_depth_and_stages(tables: dict[str, pl.DataFrame]) -> None:
          "depth_yes_then_no": 2.0, "depth_always_no": 0.0},
     ])  # fmt: skip
     right, wrong = share(BOTH, P2_AND_P4), share(NEITHER, P2_AND_P4)
+    lost = {"lesion_free": share((1, 0, 1, 0), ABSENT)}
     # Stage 4 asks four kinds: chance is the product of theirs, the product of accuracies 1 x 0 x 1/2 x 1.
     stages = [("lesion_free", 1, 3, first, 1 / 3, 1 / 2), ("revision_free", 1, 2, right, 1, 1 / 2),
               ("revision_free", 2, 2, right, 1, 1 / 2),
               ("revision_free", 4, 2, wrong, 0, 1 / 4 * 1 / 8 * 1 / 4 * 1 / 4)]  # fmt: skip
     check(tables["stages"], [
         {"path": path, "stage": stage, "cases": cases, "reading": "after the model's own answers",
-         **number.columns("accuracy"), **number.columns("gated"), "product": product, "chance": chance}
+         **number.columns("accuracy"), **number.columns("gated"),
+         **lost.get(path, wrong if number is right else right).columns("lost"), "product": product, "chance": chance}
         for path, stage, cases, number, product, chance in stages
     ])  # fmt: skip
 

@@ -293,7 +293,7 @@ const plots = (() => {
     const lines = models.map((model) => {
       const list = stages.map((stage) => own.find((row) => row.model === model && row.stage === stage));
       if (list.some((row) => !row || row.gated === null)) return null;
-      return { label: model, role: about(model).role, tone: best.includes(model) ? `first-${best.indexOf(model) + 1}` : "other", points: list.map((row) => row.gated), choice: { model, path, protocol: view.protocol, state: "not_correct" },
+      return { label: model, role: about(model).role, tone: best.includes(model) ? `first-${best.indexOf(model) + 1}` : "other", points: list.map((row) => row.gated), lost: list, choice: { model, path, protocol: view.protocol, state: "not_correct" },
         lines: list.map((row) => `${names[row.stage] || `stage ${row.stage}`}: ${number(row.gated)} % ${interval(row.gated_low, row.gated_high)} of ${row.cases} cases`) };
     }).filter(Boolean);
     const same = constant(path, stages.map((stage) => names[stage] || `stage ${stage}`));
@@ -310,15 +310,24 @@ const plots = (() => {
   }
 
   const PATHS = { lesion_free: "no lesion", revision_free: "a lesion whose outline fits", revision_required: "a lesion whose outline must be revised" };
-  // A sentence on the stage at which most models lose the largest share of cases.
+  // Yes/no questions of stages that a constant answer can pass without a look: the models that are not surely above guessing there
+  // see nothing that later stages could lose.
+  const DECIDED = ["detection", "contour_evaluation"];
+  // A sentence on where models stop: at a yes/no stage at which they are not surely above guessing, otherwise at the largest loss.
   function steepest(lines, names) {
-    const counts = names.map(() => 0), own = lines.filter((line) => line.role === "model"), asked = own.length ? own : lines;
-    for (const { points } of asked) {
-      const lost = points.map((share, place) => (place ? points[place - 1] : 1) - share), most = Math.max(...lost);
-      if (most > 0) counts[lost.indexOf(most)] += 1;
+    const own = lines.filter((line) => line.role === "model"), asked = own.length ? own : lines, noun = own.length ? "model" : "baseline";
+    const blind = names.map(() => 0), most = names.map(() => 0);
+    let unsettled = 0;
+    for (const { label, lost } of asked) {
+      const at = names.findIndex((_, place) => rows("kinds").some((row) => here(row) && row.model === label && row.kind === DECIDED[lost[place].stage - 1] && !(row.corrected_low > 0)));
+      const [first, ...others] = [...lost].sort((one, other) => other.lost - one.lost);
+      if (at >= 0) blind[at] += 1;
+      else if (first.lost > 0 && first.lost_low > Math.max(0, ...others.map((row) => row.lost_high))) most[lost.indexOf(first)] += 1;
+      else if (first.lost > 0) unsettled += 1;
     }
-    const found = names.map((name, place) => [name, counts[place]]).filter(([, count]) => count).sort((one, other) => other[1] - one[1]);
-    return found.length ? `Stage with the largest loss: ${found.map(([name, count]) => `${name} (${report.plural(count, own.length ? "model" : "baseline")})`).join(", ")}.` : "";
+    const listed = (counts) => names.map((name, place) => [name, counts[place]]).filter(([, count]) => count).sort((one, other) => other[1] - one[1]).map(([name, count]) => `${name} (${report.plural(count, noun)})`).join(", ");
+    const said = [["Not surely above guessing at", listed(blind)], ["Stage with the largest loss:", listed(most)], ["Largest loss not settled, as intervals overlap:", unsettled ? report.plural(unsettled, noun) : ""]];
+    return said.filter(([, found]) => found).map((one) => `${one.join(" ")}.`).join(" ");
   }
 
   return { constant, figure, dots, plane, besides, scale, heat, stacks, curves, slopes, stops, key, mark, svg, write, fit, title };
