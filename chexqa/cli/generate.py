@@ -85,7 +85,7 @@ def generate(
 
     Without --recipe, the recipes are 'chexpercept' and 'grid'. A recipe's quotas are the largest numbers of cases that
     it takes for each finding and path; with fewer cases, the benchmark is smaller. Run the same command again to
-    continue an interrupted generation.
+    continue an interrupted generation; if a plugin's code was changed, its items are made anew.
     """
     from chexqa.generators.pipeline.job import named_job
 

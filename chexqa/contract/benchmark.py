@@ -243,12 +243,12 @@ def _check_whole(benchmark: Benchmark) -> None:
         answer = benchmark.answers.get(item.item_id)
         if answer is None or item.case_id not in benchmark.cases:
             raise InputError(f"{benchmark.folder / ANSWERS}: item '{item.item_id}' has no key; restore the file.")
-        wrong = _wrong_key(item, answer, benchmark.kinds[item.kind])
+        wrong = wrong_key(item, answer, benchmark.kinds[item.kind])
         if wrong:
             raise InputError(f"{benchmark.folder / ANSWERS}: item '{item.item_id}' has {wrong}; restore the file.")
 
 
-def _wrong_key(item: Item, answer: Answer, kind: Kind) -> str | None:
+def wrong_key(item: Item, answer: Answer, kind: Kind) -> str | None:
     """Return the contradiction between a key and its item, as the end of the sentence "item X has …", or None."""
     if not set(answer.answer) <= {option.n for option in item.options}:
         return "a key with an option number that the item does not have"

@@ -79,6 +79,9 @@ def declaration(kind: Kind) -> dict[str, Any]:
     if not issubclass(made, DeclaredEvidence):
         raise TypeError(f"the evidence of '{kind.name}' is not a DeclaredEvidence")
     hints = get_type_hints(made)
+    for one in fields(made):
+        if hints[one.name] not in _NAMES:
+            raise TypeError(f"the evidence's field '{one.name}' has another type than int, float, str or bool")
     return {
         "name": kind.name,
         "form": kind.form_name,

@@ -126,20 +126,21 @@ def plugin_code(failure: str) -> Iterator[None]:
     """Run a block that calls a plugin's code; turn an error of the plugin into ``InputError``.
 
     The message names the line of the plugin that failed. ``failure`` is a part of the message, such as "the plugin of
-    the kind 'rib' failed on the case 'x1'". An ``InputError``, an ``UnfinishedError`` and the error of a full disk pass
-    through unchanged.
+    the kind 'rib' failed on the case 'x1'". ``SystemExit`` is an error, too. An ``InputError``, an ``UnfinishedError``
+    and the error of a full disk pass through unchanged.
     """
     try:
         yield
     except (InputError, UnfinishedError):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if isinstance(error, OSError) and is_disk_full(error):
             raise
-        raise InputError(f"{_place(error)}{failure} ({type(error).__name__}: {error}); correct the plugin.") from error
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InputError(f"{_place(error)}{failure} ({said}); correct the plugin.") from error
 
 
-def _place(error: Exception) -> str:
+def _place(error: BaseException) -> str:
     """Return file, line and function of the last frame in :func:`first_file`, or ``""``."""
     first = first_file(error)
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == first]
@@ -213,6 +214,8 @@ def suggest(name: str, known: Iterable[str], listed: Iterable[str] = ()) -> str:
     if near:
         return f" (did you mean '{lowered[near[0]]}'?)"
     choices = sorted(listed) or choices
+    if not choices:
+        return ""
     if len(choices) > LISTED:
         return f" (known: {', '.join(choices[:5])} and {len(choices) - 5:,} more)"
     return f" (known: {', '.join(choices)})"

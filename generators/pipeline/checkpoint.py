@@ -22,8 +22,11 @@ from chexqa.files.locks import locked
 from chexqa.files.opening import MissingError, check_folder, open_binary, open_own, real
 from chexqa.generators.interventions import altered_items
 
+# Field of a job whose change makes the items anew, but not the surveys.
+PLUGIN_CODE = "code of the plugins"
 _JOB = "job.json"
 _LOCK = "lock"
+BUILT = "built"
 
 
 class RecordStore(Mapping[str, Record]):
@@ -195,7 +198,10 @@ def open_checkpoint(out: Path, job: Record) -> Iterator[Checkpoint]:
 
 
 def _claim(folder: Path, job: Record) -> None:
-    """Write ``job.json``, or raise ``InputError`` if it exists with another job."""
+    """Write ``job.json``, or raise ``InputError`` if it exists with another job.
+
+    If only the code of the plugins differs, the items that it made are removed.
+    """
     path = folder / _JOB
     try:
         before: Any = parse_json(read_text(path, inside=folder), str(path))
@@ -205,7 +211,11 @@ def _claim(folder: Path, job: Record) -> None:
     if not isinstance(before, dict):
         raise InputError(f"{path}: does not describe a generation; remove the folder {folder} and start again.")
     changed = sorted(name for name in {*job, *before} if job.get(name) != before.get(name))
-    if changed:
+    if changed == [PLUGIN_CODE]:
+        (folder / f"{BUILT}.jsonl").unlink(missing_ok=True)
+        write_bytes(path, (dump(job) + "\n").encode())
+    elif changed:
+        changed = [name for name in changed if name != PLUGIN_CODE]
         raise InputError(
             f"{folder}: contains an interrupted generation with another {' and '.join(changed)}; "
             "give the arguments of that generation to continue it, or remove the folder."

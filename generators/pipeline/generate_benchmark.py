@@ -27,7 +27,7 @@ from chexqa.generators.pipeline.builders import plugins
 from chexqa.generators.pipeline.builders.place_cases import draw_place_cases, kinds_of_present, with_place_kinds
 from chexqa.generators.pipeline.case_index import Cases, only_data
 from chexqa.generators.pipeline.case_paths import Candidate, Draw, draw_again, draw_paths
-from chexqa.generators.pipeline.checkpoint import Checkpoint, discard, image_store, open_checkpoint
+from chexqa.generators.pipeline.checkpoint import BUILT, Checkpoint, discard, image_store, open_checkpoint
 from chexqa.generators.pipeline.executors import TaskRunner, WorkerConfig, WorkerDied
 from chexqa.generators.pipeline.job import GenerationJob, Original, drawn_pictures, job_record
 from chexqa.generators.pipeline.measure_pass import empty_survey, left_out, survey
@@ -249,7 +249,7 @@ def _build_all(
          if case_id in draw.paths and summary.larger is not None},
         job.seed,
     )  # fmt: skip
-    surveyed, done = partial.records("survey"), partial.records("built")
+    surveyed, done = partial.records("survey"), partial.records(BUILT)
     place_kinds = kinds_of_present((one.finding, one.places) for one in map(summaries.__getitem__, for_places)
                                    if one.present)  # fmt: skip
     advance = step("building items", len(wanted))

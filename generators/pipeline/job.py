@@ -22,6 +22,7 @@ from chexqa.generators.pipeline import recipe as recipe_files
 from chexqa.generators.pipeline.builders import places as place_builders
 from chexqa.generators.pipeline.builders import plugins
 from chexqa.generators.pipeline.builders.plugins import Question
+from chexqa.generators.pipeline.checkpoint import PLUGIN_CODE
 from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe, PlacesRecipe, Recipe
 from chexqa.generators.pipeline.survey import Survey
 from chexqa.version import __version__
@@ -127,7 +128,7 @@ def named_job(
 
 
 def job_record(manifest_digest: str, job: GenerationJob) -> Record:
-    """Return the settings that must be unchanged when an interrupted generation continues."""
+    """Return the settings that must be unchanged when an interrupted generation continues, and the plugins' code."""
     record: Record = {
         "manifest": manifest_digest,
         "recipes": [benchmark.record_hash(recipe.to_record()) for recipe in job.recipes],
@@ -145,8 +146,10 @@ def job_record(manifest_digest: str, job: GenerationJob) -> Record:
     if job.fresh_of is not None:
         record["benchmark to freshen"] = job.fresh_of["hash"]
     if job.plugins:
-        record["plugins"] = [
-            benchmark.record_hash({"kind": declaration(one.kind), "texts": one.texts}) for one in job.questions
+        record["choice of --plugin"] = [one.kind.name for one in job.questions]
+        record[PLUGIN_CODE] = [
+            benchmark.record_hash({"kind": declaration(one.kind), "texts": one.texts, "code": one.code})
+            for one in job.questions
         ]
     return record
 

@@ -191,11 +191,28 @@ def build(case, kind):
 """
 
 
+def ask(
+    answer: str, number: int = 3, turn: str = "[case.radiograph]", words: str = "'one', 'more'", difficulty: str = "{}"
+) -> str:
+    """Return the line of a builder that adds an item."""
+    return (
+        f"case.builder.ask(kind, case.builder.words(kind, {words}), {answer}, turn={turn}, alone=[case.radiograph], "
+        f"evidence=Count(number={number}), difficulty={difficulty})"
+    )
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [
         ("case.mask('patch')", "ValueError: there is no mask 'patch' (known: lesion, right_lung, left_lung, heart)"),
-        ("case.builder.words(kind, 'one', 'two')", "KeyError: 'two'"),
+        ("case.builder.words(kind, 'one', 'two')", "count.yaml, field 'en.two': there is no such text; add it"),
+        ("raise SystemExit(5)", "(SystemExit: 5)"),
+        ("raise ValueError('two\\nlines')", "(ValueError: two lines)"),
+        (ask("(9,)"), "option number that the item does not have (answer (9,), 2 options)"),
+        (ask("(1,)", number=11), "evidence with number 11, which is outside the bounds"),
+        (ask("(1,)", difficulty="{'margin': 'a'}"), "key: field 'difficulty.margin': "),
+        (ask("(1,)", turn="['x.png']"), "'turn' has 'x.png'; it takes pictures, such as case.radiograph"),
+        (ask("(1,)", words="'one', 'one'"), "two options have the text 'one'"),
     ],
 )
 def test_a_plugin_whose_code_fails_is_named_with_the_place_and_the_case(
@@ -206,6 +223,18 @@ def test_a_plugin_whose_code_fails_is_named_with_the_place_and_the_case(
     for part in (f"{tmp_path / 'count.py'}, line ", "function 'build'", "the kind 'count' failed on the case 'p", said):
         assert part in err
     assert "bug" not in err
+    assert not (tmp_path / "bench").exists()
+
+
+def test_items_are_made_anew_after_a_plugin_was_corrected(cli: Cli, phantoms: Path, tmp_path: Path) -> None:
+    once = f"Path({str(tmp_path / 'asked')!r}).touch(exist_ok=False)"  # fails on the second case
+    broken = f"{once}; {ask('(1,)')}"
+    assert generate_with(cli, phantoms, tmp_path, broken)[0] == 2
+    assert (tmp_path / "bench.partial" / "built.jsonl").read_bytes(), "the first case has the answer 1"
+    assert generate_with(cli, phantoms, tmp_path, ask("(2,)"))[0] == 0
+    made = benchmark.load(tmp_path / "bench")
+    answers, _ = made.key("the test")
+    assert {answers[item.item_id].answer for item in made.items if item.kind == "count"} == {(2,)}
 
 
 def test_a_plugin_that_asks_of_no_case_is_told_of(cli: Cli, cases: Path, tmp_path: Path) -> None:
@@ -217,7 +246,7 @@ def test_a_plugin_that_asks_of_no_case_is_told_of(cli: Cli, cases: Path, tmp_pat
 def generate_with(cli: Cli, cases: Path, tmp_path: Path, body: str) -> tuple[int, str, str]:
     """Run 'generate' with a plugin whose builder is the line ``body``."""
     (tmp_path / "count.py").write_text(PLUGIN % body)
-    (tmp_path / "count.yaml").write_text("en: {question: 'How many?', one: one}\n")
+    (tmp_path / "count.yaml").write_text("en: {question: 'How many?', one: one, more: more}\n")
     return cli("generate", cases, "--recipe", "grid", "--plugin", tmp_path / "count.py", "-o", tmp_path / "bench")
 
 

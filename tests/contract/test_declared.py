@@ -113,6 +113,23 @@ def test_a_declaration_that_contradicts_itself_is_refused(changed: dict[str, Any
         declared(declaration(KIND) | changed, "benchmark.json")
 
 
+@dataclass(frozen=True, kw_only=True)
+class RibNumbers(DeclaredEvidence):
+    """Ribs in a type that evidence cannot have."""
+
+    words = "{ribs}"
+    ribs: tuple[int, ...] = measured("ribs above the diaphragm")
+
+
+def declare(change: str) -> str:
+    """Return the text of a plugin that declares ribs with a change."""
+    return (
+        "from dataclasses import replace; from test_declared import KIND, RibNumbers\n"
+        "from chexqa.generators.pipeline.builders.plugins import question\n"
+        f"question(replace(KIND, {change}), bank='ribs.yaml')\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
@@ -122,9 +139,17 @@ def test_a_declaration_that_contradicts_itself_is_refused(changed: dict[str, Any
         ("ribs.py", "x = 1\ny = z", r"cannot be loaded: NameError: name 'z' is not defined \(ribs.py, line 2\)"),
         ("ribs.py", "import json\n\njson.loads('x')", r"cannot be loaded: JSONDecodeError: .* \(ribs.py, line 3\)"),
         ("ribs.py", "raise SystemExit(3)", r"cannot be loaded: SystemExit: 3 \(ribs.py, line 1\)"),
+        ("ribs.py", declare("form_name='singel'"), r"the form 'singel'; give form_name single, .* \(ribs.py, line 3\)"),
+        ("ribs.py", declare("name='Ribs Seen'"), r"the name 'Ribs Seen' is not of the form .* line 3\)"),
+        ("ribs.py", declare("level='fine'"), r"give level=None and stage=None \(ribs.py, line 3\)"),
+        ("ribs.py", declare("name='detection'"), "chexqa has a kind of this name"),
+        ("ribs.py", declare("evidence=RibNumbers"), "field 'ribs' has another type than int, float, str or bool"),
     ],
 )
-def test_a_plugin_that_cannot_be_used_is_named(tmp_path: Path, name: str, text: str | None, message: str) -> None:
+def test_a_plugin_that_cannot_be_used_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str | None, message: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "test_declared", sys.modules[__name__])
     path = tmp_path / name
     if text is not None:
         path.write_text(text)

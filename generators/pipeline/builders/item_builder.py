@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from chexqa.chances import Chance
+from chexqa.contract.benchmark import wrong_key
 from chexqa.contract.evidence import Evidence
 from chexqa.contract.findings import FINDINGS
 from chexqa.contract.items import Answer, Item, Option, Path, Picture
 from chexqa.contract.kinds import KINDS, Kind
-from chexqa.files.jsonio import Record
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import Record, check
 from chexqa.imaging import overlays as drawing
 from chexqa.imaging import png
 from chexqa.imaging.read import encode_thumb
@@ -83,6 +85,8 @@ class ItemBuilder:
         - ``stable``: True if slightly different masks give the same answer.
         - ``flags``: further flags of the key.
         - ``chance``: the probability that a guess is right; by default, all legal answers are equally likely.
+
+        Raise ``ValueError`` for an item or a key of a plugin that a benchmark cannot have.
         """
         field = FINDINGS[self.finding].field if self.finding in FINDINGS else None  # a test marker is not a finding
         note = self.bank["notes"]["heart_overlap"] if field == "lung" else ""
@@ -125,6 +129,8 @@ class ItemBuilder:
                 scored=chance.scored,
             )
         )
+        if kind.name not in KINDS:
+            _check(self.items[-1], self.answers[-1], kind)
 
     def texts(self, kind: Kind) -> Record:
         """Return the texts of a kind of question, from the bank or from the kind's plugin."""
@@ -142,6 +148,25 @@ def _drawn_pixels(draw: Callable[[drawing.Image], drawing.Image], shape: tuple[i
     for grey in (0, 255):
         found |= (draw(np.full(shape, grey, np.uint8)) != grey).any(axis=-1)
     return found
+
+
+def _check(item: Item, answer: Answer, kind: Kind) -> None:
+    """Raise ``ValueError`` if a benchmark cannot have an item of a plugin, or its key."""
+    for name, pictures in (("turn", item.turn_images), ("alone", item.alone_images)):
+        for picture in pictures:
+            if not isinstance(picture, Picture):
+                raise ValueError(f"'{name}' has {picture!r:.80}; it takes pictures, such as case.radiograph")
+    if (wrong := wrong_key(item, answer, kind)) is not None:
+        raise ValueError(f"the item has {wrong} (answer {answer.answer}, {len(item.options)} options)")
+    shown = [replace(option, n=0) for option in item.options]
+    twice = [option.text for number, option in enumerate(shown) if option in shown[:number]]
+    if twice:
+        raise ValueError(f"two options have the text '{twice[0]}'; give each option another text")
+    try:
+        check(item.to_record(), "item", "item")
+        check(answer.to_record(), "answer", "key")
+    except InputError as error:
+        raise ValueError(str(error).rstrip(".")) from None
 
 
 def numbered(texts: Iterable[str]) -> list[Option]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
+import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,22 +16,31 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from chexqa.contract.declared import declaration, declared
+from chexqa.contract.forms import FORMS
 from chexqa.contract.kinds import KINDS, Kind
 from chexqa.files.errors import InputError, first_file, plugin_code, sentence, suggest
 from chexqa.files.jsonio import Record, read_yaml
+from chexqa.files.opening import sha256_of
 from chexqa.generators.pipeline.builders.registry import Builder, CaseToBuild
 from chexqa.question_banks import check_braces
 
 GROUP = "chexqa.kinds"
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
 @dataclass(frozen=True)
 class Question:
-    """A kind with its builder, and its texts, keyed by language."""
+    """A kind with its builder, and its texts, keyed by language.
+
+    - ``bank``: the file of the texts; None for a kind of chexqa.
+    - ``code``: the SHA-256 of the file that registers the kind; None if there is no such file.
+    """
 
     kind: Kind
     builder: Builder
     texts: Record
+    bank: Path | None = None
+    code: str | None = None
 
     def ask(self, case: CaseToBuild) -> None:
         """Run the builder on a case; raise ``InputError`` with the failing line if the code of a plugin fails."""
@@ -42,7 +53,19 @@ class Question:
             self.builder(case, self.kind)
 
 
-_FOUND: dict[str, list[Question]] = {}
+class _Texts(dict[str, str]):
+    """Texts of a kind in one language; the error for a missing text names the file and the field to add."""
+
+    def __init__(self, texts: Record, place: str) -> None:
+        super().__init__(texts)
+        self._place = place
+
+    def __missing__(self, name: str) -> str:
+        raise ValueError(f"{self._place}.{name}': there is no such text; add it")
+
+
+# The questions of each plugin, keyed by its name and the hash of its file, so that a changed file is read again.
+_FOUND: dict[tuple[str, str | None], list[Question]] = {}
 _reading: list[Question] = []
 
 
@@ -51,18 +74,25 @@ def question(kind: Kind, bank: Path) -> Callable[[Builder], Builder]:
 
     ``bank`` is a YAML file with the texts of the kind, keyed by language; one of the texts is ``question``.
 
-    Raise ``InputError`` if ``kind`` has a level or a stage, if chexqa already has a kind with this name, or if ``bank``
-    cannot be read.
+    Raise ``InputError`` if chexqa already has a kind with this name or if ``bank`` cannot be read, and ``ValueError``
+    or ``TypeError`` for another declaration that a plugin's kind cannot have.
     """
+    if not _NAME.fullmatch(kind.name):
+        raise ValueError(f"the name '{kind.name}' is not of the form {_NAME.pattern}; give the kind another name")
     if kind.level is not None or kind.stage is not None:
-        raise InputError(f"the kind '{kind.name}' comes from a plugin and must have no level and no stage.")
+        raise ValueError(f"the kind '{kind.name}' comes from a plugin; give level=None and stage=None")
+    if kind.form_name not in FORMS:
+        raise ValueError(
+            f"the kind '{kind.name}' has the form '{kind.form_name}'; give form_name single, multi or cell"
+        )
     declared(declaration(kind), f"the plugin of the kind '{kind.name}'")
     texts = read_yaml(bank, "kind_texts")
     for language, words in texts.items():
         check_braces(words["question"], set(), {"finding", "note"}, f"{bank}, field '{language}.question'")
+    code = _hash(inspect.stack(0)[1].filename)
 
     def register(builder: Builder) -> Builder:
-        _reading.append(Question(kind, builder, texts))
+        _reading.append(Question(kind, builder, texts, bank, code))
         return builder
 
     return register
@@ -76,20 +106,21 @@ def load(names: Iterable[str]) -> list[Question]:
     found: dict[str, Question] = {}
     givers: dict[str, str] = {}
     for name in names:
-        if name not in _FOUND:
+        key = (name, _hash(name))
+        if key not in _FOUND:
             _reading.clear()
             try:
                 _import(name)
-            except InputError:
-                raise
+            except InputError as error:
+                raise InputError(f"--plugin {name}: {error}") from error
             except (Exception, SystemExit) as error:
                 raise InputError(
                     f"--plugin {name}: cannot be loaded: {sentence(error, first_file(error))}; correct the plugin."
                 ) from error
             if not _reading:
                 raise InputError(f"--plugin {name}: does not register a kind of question; see docs/extending.md.")
-            _FOUND[name] = list(_reading)
-        for one in _FOUND[name]:
+            _FOUND[key] = list(_reading)
+        for one in _FOUND[key]:
             if one.kind.name in found:
                 raise InputError(
                     f"--plugin {name}: the kind '{one.kind.name}' is already registered by --plugin "
@@ -101,20 +132,25 @@ def load(names: Iterable[str]) -> list[Question]:
 
 def texts_of(questions: Iterable[Question], language: str) -> dict[str, Record]:
     """Return the texts of each kind in a language; raise ``InputError`` if a plugin lacks the language."""
-    found = {}
+    found: dict[str, Record] = {}
     for one in questions:
         if language not in one.texts:
             raise InputError(
                 f"the plugin of the kind '{one.kind.name}' has no texts in the question bank's language '{language}'; "
-                f"use a bank in a language of the plugin ({', '.join(sorted(one.texts))}), or add texts to the plugin."
+                f"use a bank in a language of the plugin ({', '.join(sorted(one.texts))}), "
+                f"or add '{language}' to {one.bank}."
             )
-        found[one.kind.name] = one.texts[language]
+        found[one.kind.name] = _Texts(one.texts[language], f"{one.bank}, field '{language}")
     return found
 
 
 def all_kinds(questions: Iterable[Question]) -> dict[str, Kind]:
     """Return all kinds, keyed by name: chexqa's, and those of the given questions."""
     return {**KINDS, **{one.kind.name: one.kind for one in questions}}
+
+
+def _hash(file: str) -> str | None:
+    return sha256_of(Path(file)) if Path(file).is_file() else None
 
 
 def _import(name: str) -> None:
@@ -125,7 +161,7 @@ def _import(name: str) -> None:
     elif name.endswith(".py"):
         path = Path(name)
         if not path.is_file():
-            raise InputError(f"--plugin {name}: no such file; name a Python file, a module or an installed plugin.")
+            raise InputError("no such file; name a Python file, a module or an installed plugin.")
         spec = importlib.util.spec_from_file_location(f"chexqa_plugin_{path.stem}", path)
         assert spec is not None
         assert spec.loader is not None
@@ -140,6 +176,5 @@ def _import(name: str) -> None:
         if error.name != name.partition(".")[0] and error.name != name:
             raise
         raise InputError(
-            f"--plugin {name}: there is no such module or installed plugin{suggest(name, points)}; "
-            "give a Python file as NAME.py."
+            f"there is no such module or installed plugin{suggest(name, points)}; give a Python file as NAME.py."
         ) from None
