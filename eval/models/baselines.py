@@ -32,6 +32,20 @@ from chexqa.generators.interventions.altered_items import Interventions
 if TYPE_CHECKING:
     import numpy as np
 
+MEANINGS: dict[str, str] = {
+    "oracle": "baseline that answers from the key; it must reach the highest possible score",
+    "chance": "baseline that draws among the answers that are possible as the item was drawn; for a place: nowhere "
+    "half of the time, otherwise a place in the lungs",
+    "first": "baseline that names the first option; for a place: the middle of the picture",
+    "centre": "baseline that names the middle of the picture as the place",
+    "average-map": "baseline that names the place that is most often inside other patients' masks of the finding",
+    "blind-prior": "baseline that gives each kind of question its most frequent key, without a look (for a place: "
+    "always nowhere); the row 'most frequent answer' is another one: it takes each finding apart, and the "
+    "answers of other patients alone",
+    "skill": "simulated model that knows the key in so many percent of the coarse, fine, semantic and grid items, and "
+    "guesses in the others",
+}
+"""Meanings of the baselines for users, by name without ``baseline/``; ``skill`` stands for all names that begin so."""
 _NEED_KEY = ("oracle", "blind-prior", "average-map")
 _SKILL = re.compile(r"skill" + r"-(\d{1,3}(?:\.\d+)?)" * 4)
 NONE = (0,)

@@ -404,8 +404,8 @@ def test_the_first_screen_says_how_many_models_look_and_on_what_that_rests(page:
       leaderboard.show();
       return [told, tip.top >= line.bottom || tip.bottom <= line.top];
     }""")
-    assert "net grounding\nnot shown to use it: 1 of 2 models; undecided (11 patients; “not shown" in told
-    assert "to use it” needs 28): 1\nhighest: fair, −10.0" in told
+    assert "net grounding\nnot shown to use it: 1 of 2 models; undecided: 1\nhighest: fair, −10.0" in told
+    assert "2 findings and 11 patients; undecided (11 patients; “not shown to use it” needs 28)" in told
     assert "no interval: one of its kinds or findings has fewer than 2 patients" in told
     assert "12 audited cases; the mean is of 2 findings and 11 patients" in told
     assert fold, "what is said of a row does not cover the row"
@@ -1064,3 +1064,16 @@ def test_nothing_leaves_the_page_and_names_are_text(page: Any, report: Path, sha
     assert page.evaluate("window.stolen") is None
     assert page.locator("#leaders .name", has_text="onerror").inner_text() == HOSTILE
     assert page.locator("main img").count() == 0
+
+
+def test_a_score_opens_the_items_that_count_in_it(page: Any, report: Path) -> None:
+    """Items on cardiomegaly, and with the mean those of the grid, are not among them."""
+    for name in ("mean", "coarse"):
+        link = page.locator(f'#leaders tr[data-model="good"] td[data-label="{name}"] a')
+        link.focus()
+        counted = page.locator("#tip").inner_text().split(" items of")[0].split("\n")[-1]
+        gallery = page.context.new_page()
+        gallery.goto((report / "index.html").as_uri().replace("index.html", link.get_attribute("href")))
+        gallery.locator("body[data-ready]").wait_for()
+        assert gallery.locator("#count").inner_text().startswith(f"{counted} ")
+        gallery.close()

@@ -139,6 +139,11 @@ const report = (() => {
   const plural = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
   const unit = (count) => `${count.toLocaleString("en")} ${count === 1 ? data.unit.replace(/ies$/, "y").replace(/s$/, "") : data.unit}`;
 
+  // The gallery's filters for the items that count in a level's score, or in the mean of levels: not those on the finding that is left out.
+  const counted = (level) => {
+    const findings = unique(rows("finding_kinds").filter(here).map((row) => row.finding));
+    return { level: level === data.overall ? data.levels : level, ...(findings.includes(data.not_compared) ? { finding: findings.filter((name) => name !== data.not_compared) } : {}) };
+  };
   // The verdict on a model's net grounding; an undecided one says which number of patients the other verdicts need.
   const looks = (row) => (row.looks !== data.verdicts[2] || row.patients >= data.least_not_shown ? row.looks :
     `${row.looks} (${unit(row.patients)}; ${row.patients < data.least ? `a verdict needs ${data.least}` : `“${data.verdicts[1]}” needs ${data.least_not_shown}`})`);
@@ -243,5 +248,5 @@ const report = (() => {
 
   read();
   return { data, $, visible, words, make, draw, rows, about, view, read, address, change, onChange, gallery, measure, measureOf, scoreWords, OPENS,
-    isShown, here, askedUnder, order, number, interval, estimate, plural, breakable, whole, bare, unit, looks, tell, settle, term, sentence, rove, unique, shared, narrow };
+    isShown, here, askedUnder, order, number, interval, estimate, plural, breakable, whole, bare, unit, counted, looks, tell, settle, term, sentence, rove, unique, shared, narrow };
 })();

@@ -41,7 +41,7 @@ const comparing = (() => {
     const differs = (one) => (one.verdict ? one.verdict === "different" : one.difference_low > 0 || one.difference_high < 0);
     const row = (label, one, choice, more) => ({ label, value: one.difference, low: one.difference_low, high: one.difference_high, choice, role: "model", lines: more,
       tone: !differs(one) ? "open" : one.difference > 0 ? "for-a" : "for-b" });
-    const scored = tested.map((one) => row(one.score === data.overall ? "mean" : words(one.score), one, { protocol: view.protocol, right: a, wrong: b, ...(data.levels.includes(one.score) ? { level: one.score } : one.score === data.grid ? { kind: "grid_cell" } : {}) },
+    const scored = tested.map((one) => row(one.score === data.overall ? "mean" : words(one.score), one, { protocol: view.protocol, right: a, wrong: b, ...(one.score === data.grid ? { kind: "grid_cell" } : report.counted(one.score)) },
       [one.verdict ? `Tested: ${one.verdict} (p ${number(one.p_holm, "p")} after Holm's correction)` : one.p === null ? "Not tested" : `Exploratory test, not corrected: p ${number(one.p, "p")}`]));
     const by = (dimension) => parts.filter((one) => one.dimension === dimension).map((one) => row(words(one.group), one, { protocol: view.protocol, right: a, wrong: b, ...(dimension === "all" ? {} : { [dimension]: one.group }) },
       [`n = ${number(one.items, "count")} items of ${unit(one.patients)}`, `Only ${a}: ${one.only_a}; only ${b}: ${one.only_b}`]));

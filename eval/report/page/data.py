@@ -6,7 +6,7 @@ are untrusted text; the scripts insert them as text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import polars as pl
@@ -17,6 +17,7 @@ from chexqa.contract.kinds import GRID_CELL, KINDS, LEVELS, kind_order
 from chexqa.eval.confidence.confidence_tables import ALL
 from chexqa.eval.design.weights import NOT_COMPARED
 from chexqa.eval.grounding import net_grounding
+from chexqa.eval.models.baselines import MEANINGS
 from chexqa.eval.models.registry import BASELINE, READERS
 from chexqa.eval.report.page.sections import OUTLINE, Frames
 from chexqa.eval.scoring.associations import LEAST_CORRELATED
@@ -85,8 +86,15 @@ def page_data(benchmark: Benchmark, frames: Frames, domains: Mapping[str, str]) 
         ],
         "wide": {name: list(columns) for name, (*columns, _) in WIDE.items() if name in shown},
         "tables": {name: _table(name, table) for name, table in shown.items()},
-        "terms": {**terms(shown), **{words(name): text for name, text in ways.items()}},
+        "terms": {**terms(shown), **{words(name): text for name, text in ways.items()}, **_baselines(models)},
     }
+
+
+def _baselines(models: Iterable[str]) -> dict[str, str]:
+    """Return the meanings of the baselines among the models, keyed by the baseline's name."""
+    own = {name: name.removeprefix(BASELINE) for name in models if name.startswith(BASELINE)}
+    stems = {name: "skill" if rule.startswith("skill-") else rule for name, rule in own.items()}
+    return {name: MEANINGS[stem] for name, stem in stems.items() if stem in MEANINGS}
 
 
 def role(name: str) -> str:

@@ -32,7 +32,7 @@ const leaderboard = (() => {
       const of = (model) => {
         const row = level.get(`${name} ${model}`);
         const chance = !row ? null : view.score === "plain" ? row.chance : 0, unseen = row && unlooked(chance, row[usual], USUAL);
-        return entry(row, score, chance, { model, protocol: view.protocol, ...(name === data.overall ? {} : { level: name }) },
+        return entry(row, score, chance, { model, protocol: view.protocol, ...report.counted(name) },
           `${model}, ${name === data.overall ? "mean of levels" : name}`,
           row ? [`${number(row.items, "count")} items of ${unit(row.patients)}`, `Readable answers: ${number(row.answered)} %`,
             ...known(chance, row[usual], "Most frequent answer"), beyond(row, score, unseen)] : [], unseen);
@@ -76,6 +76,7 @@ const leaderboard = (() => {
   function beyond(row, column, unseen) {
     if (view.answers === "answered" && column !== "hit_rate" || row[column] == null || unseen.value == null) return null;
     const gap = row[column] - unseen.value;
+    if (Math.abs(gap) < 1e-9) return `The score is the same as ${unseen.name}`;
     return `The score is ${number(Math.abs(gap))} points ${gap < 0 ? "below" : "above"} ${unseen.name}`;
   }
 
@@ -84,8 +85,7 @@ const leaderboard = (() => {
 
   // The verdicts on net grounding, with the number of models of each.
   function verdicts(column, ranked) {
-    const found = ranked.map((model) => column.of(model).row).filter((row) => row.looks), place = (row) => data.verdicts.indexOf(row.looks);
-    const said = found.sort((one, other) => place(one) - place(other)).map(report.looks), counts = report.unique(said).map((verdict) => [verdict, said.filter((one) => one === verdict).length]);
+    const found = ranked.map((model) => column.of(model).row.looks), counts = data.verdicts.map((verdict) => [verdict, found.filter((one) => one === verdict).length]).filter(([, count]) => count);
     return counts.map(([verdict, count], place) => `${verdict}: ${count}${place ? "" : ` of ${report.plural(found.length, "model")}`}`).join("; ");
   }
 
@@ -98,7 +98,8 @@ const leaderboard = (() => {
     return `${part || name}; mean over its kinds of question, without cardiomegaly; ${report.scoreWords()}`;
   }
 
-  const letters = () => new Map(rows("groups").filter((row) => here(row)).map((row) => [`${row.score} ${row.model}`, row.letters]));
+  // The letters of models by score; one model alone has none to share.
+  const letters = () => new Map(rows("groups").filter((row, _, all) => here(row) && all.some((other) => here(other) && other.letters && other.model !== row.model)).map((row) => [`${row.score} ${row.model}`, row.letters]));
 
   // A bar from 0 with its interval and a mark at chance; ``from`` is the least value of the scale.
   function bar(one, from) {
@@ -130,6 +131,12 @@ const leaderboard = (() => {
         make("td", { class: "score", "data-label": column.label }, make("span", { class: "plain" }, make("span", { class: "number" }, number(column.usual)), bar({ value: column.usual }, from(column)))))), ...more[1]);
   }
 
+  // A model's name; that of a baseline is explained.
+  function label(model) {
+    const rule = about(model).role === "baseline" && data.terms[model];
+    return rule ? tell(make("button", { type: "button", class: "term name", "aria-description": rule }, ...report.breakable(model)), [model, report.sentence(rule)]) : make("span", { class: "name", title: model }, ...report.breakable(model));
+  }
+
   function table() {
     const shown = columns(), models = order(), group = letters(), ranking = shown[0];
     const costs = new Map(), partial = new Map();
@@ -153,7 +160,7 @@ const leaderboard = (() => {
     // Models with equal scores have the same rank; sums in another order differ in their last digits.
     const value = (model) => ranking.of(model).value, scored = models.filter((model) => about(model).role === "model" && ranking?.of(model)?.low != null);
     const rank = new Map(scored.map((model) => [model, 1 + scored.filter((other) => value(other) > value(model) + 1e-9).length]));
-    const heads = [["rank", "#", "rank by the mean of levels under the chosen switches; baselines, readers, and scores without an interval have none"], ["model", "model", data.terms.model],
+    const heads = [["rank", "#", `rank by ${ranking?.name === data.overall ? "the mean of levels" : ranking?.label ?? "score"} under the chosen switches; baselines, readers, and scores without an interval have none`], ["model", "model", data.terms.model],
       ...(sorts ? [["domain", "domain", "medical: trained for medicine; general: not trained for medicine; baseline: a rule that needs no model; reader: a person"]] : []),
       ...shown.map((column) => [column.name, column.label, column.meaning]),
       ...(lettered ? [["letters", "letters", `on the mean of levels, corrected for chance: ${data.terms.letters}`]] : []),
@@ -164,14 +171,14 @@ const leaderboard = (() => {
       if (model === USUAL) return usualRow(shown, from, sorts ? [make("td", { class: "text domain" }, "no look")] : [], [lettered ? make("td", { class: "text letters" }) : null, priced ? make("td", { class: "cost" }) : null]);
       const who = about(model);
       return make("tr", { class: who.role, "data-model": model }, make("td", { class: "rank" }, String(rank.get(model) ?? "")),
-        make("th", { scope: "row", class: "text", "data-rank": rank.get(model) ?? "" }, make("span", { class: "name", title: model }, ...report.breakable(model)), make("span", { class: "where" }, ` ${who.role === "model" ? who.domain ?? "" : who.role}`)),
+        make("th", { scope: "row", class: "text", "data-rank": rank.get(model) ?? "" }, label(model), make("span", { class: "where" }, ` ${who.role === "model" ? who.domain ?? "" : who.role}`)),
         sorts ? make("td", { class: "text domain", "data-label": "domain" }, who.role === "model" ? who.domain ?? "–" : who.role) : null,
         ...shown.map((column) => cell(column, model, from(column))),
         lettered ? make("td", { class: "text letters", "data-label": "letters" }, group.get(`${data.overall} ${model}`) ?? "–") : null,
         priced ? make("td", { class: "cost", "data-label": "$/1000" }, partial.has(model) ? `≥ ${number(partial.get(model), 2)}` : costs.get(model) == null ? "" : number(costs.get(model), 2)) : null);
     });
     const head = make("tr", {}, ...heads.map(([name, label, note]) => tables.head("leaderboard", name, label, note, ["model", "domain", "letters"].includes(name), by === name ? direction : null, !["rank", "letters"].includes(name))));
-    return report.rove(make("table", { class: shown.length > 5 ? "leaders many" : "leaders", id: "leaders", style: `--scores: ${shown.length}` }, make("caption", { class: "sr" }, `Leaderboard, ${words(view.protocol)}, ${report.scoreWords()}`), make("thead", {}, head), make("tbody", {}, ...body)));
+    return report.rove(make("table", { class: shown.length > 5 ? "leaders many" : "leaders", id: "leaders", style: `--scores: ${shown.length}` }, make("caption", { class: "sr" }, `Leaderboard, ${words(view.protocol)}${rows("levels").some(here) ? `, ${report.scoreWords()}` : ""}`), make("thead", {}, head), make("tbody", {}, ...body)));
   }
 
   // Why the best model of a score has no letters: its tests are not among those named in advance, or there are none.
@@ -201,7 +208,7 @@ const leaderboard = (() => {
       const unseen = column.isUntested ? "" : `; ${one.unseen.name} has ${one.unseen.value ? number(one.unseen.value) : 0}`;
       const highest = make("span", { class: "with" }, ranked.length < 2 ? "" : "highest: ", report.whole(names), `, ${number(one.value)} ${interval(one.low, one.high) || `(${one.missing})`}${unseen}`);
       const none = (said, ...more) => make("div", {}, make("dt", {}, column.name === data.overall ? "Overall" : column.label), make("dd", {}, make("b", {}, said), " ", highest, ...more));
-      if (column.name === "grounding") return none(verdicts(column, ranked), make("span", { class: "sure" }, audited(one.row)));
+      if (column.name === "grounding") return none(verdicts(column, ranked), make("span", { class: "sure" }, [audited(one.row), ...report.unique(ranked.map((model) => column.of(model).row).filter((row) => row.looks && report.looks(row) !== row.looks).map(report.looks))].join("; ")));
       // Best is only a score whose interval is above what a model reaches that never looks.
       if (one.low === null || one.low === undefined) return none(`too few ${data.unit} to name one`);
       if (one.value <= one.unseen.value) return none(column.nobody ?? `no model is above ${one.unseen.name}`);
@@ -225,9 +232,9 @@ const leaderboard = (() => {
       isPlace ? "Places: net scores, points; always answering “nowhere” gives 0." : ""];
     const grid = rows("grid").filter((row) => here(row) && row.finding === data.macro), [most, usual] = ["ceiling", "most_frequent"].map((column) => shared(grid, column));
     if (shown.some((column) => column.name === data.grid)) said.push(`Grid: hit rate, %${most == null ? "" : `; at most ${number(most)} can be reached`}${usual == null ? "" : `; always naming the cell of most other patients reaches ${number(usual)}`}.`);
-    said.push(`Bar: the score. Black line: 95 % interval. Dashed mark: ${isPlace ? "0" : "guessing"}.`);
+    said.push(`Bar: the score. Line over it: 95 % interval. Dashed mark: ${isPlace ? "0" : "guessing"}.`);
     if ([...letters().values()].some(Boolean)) said.push("Models that share a letter cannot be told apart on the mean, after Holm's correction; intervals have no such correction.");
-    if (numbers.some((one) => one.low === null || one.low === undefined)) said.push(`A score without a black line has no interval: it comes from fewer than ${data.least} ${data.unit}, or one of its kinds or findings has fewer than 2.`);
+    if (numbers.some((one) => one.low === null || one.low === undefined)) said.push(`A score without a line has no interval: it comes from fewer than ${data.least} ${data.unit}, or one of its kinds or findings has fewer than 2.`);
     if (!rows("grounding").length) said.push("Grounding (do answers follow the lesion?) was not tested: no run has questions about altered radiographs.");
     else if (!rows("grounding").some(here)) said.push(`Grounding (do answers follow the lesion?) was tested only under the protocol ${report.askedUnder(["grounding"]).map(words).join(", ")}.`);
     return make("p", { class: "pale small legend" }, said.filter(Boolean).join(" "));

@@ -17,7 +17,7 @@
 
   function switches() {
     const others = data.models.some((model) => model.role !== "model");
-    $("switches").replaceChildren(...SWITCHES.filter(([name, , values]) => values.length > 1 && (name !== "others" || others)).map(([name, label, values]) =>
+    $("switches").replaceChildren(...SWITCHES.filter(([name, , values]) => values.length > 1 && (name !== "others" || others) && (name !== "score" || report.rows("levels").length)).map(([name, label, values]) =>
       make("label", {}, label, explained(name, make("select", { id: `s-${name}`, onchange: (event) => change({ [name]: event.target.value }) }, ...values.map(([value, text]) => make("option", { value, selected: view[name] === value }, text)))))));
   }
   // The protocol's switch says what the chosen protocol is.

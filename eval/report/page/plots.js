@@ -31,7 +31,7 @@ const plots = (() => {
   const few = `it comes from fewer than ${data.least} ${data.unit}, or it is a mean and one of its kinds or findings has fewer than 2`;
   // A note on why marks of a figure have no interval; empty if all marks have one.
   const bare = (parts) => parts.filter((part) => part && "bare" in part.dataset).slice(0, 1).map((part) => ` A number without a line has no interval: ${part.dataset.bare}.`);
-  const figure = (caption, ...parts) => make("figure", {}, make("figcaption", {}, caption, bare(parts)), make("div", { class: "panels" }, ...parts.filter(Boolean)));
+  const figure = (caption, ...parts) => parts.some(Boolean) && make("figure", {}, make("figcaption", {}, caption, bare(parts)), make("div", { class: "panels" }, ...parts.filter(Boolean)));
   const SHAPES = { model: "M0-5A5 5 0 1 1 0 5A5 5 0 1 1 0-5Z", reader: "M0-6L6 0L0 6L-6 0Z", baseline: "M-4-4H4V4H-4Z" };
 
   // A panel of rows with a mark and an interval each. ``rows``: label, value, low, high, lines, choice, role, tone,

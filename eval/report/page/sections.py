@@ -256,7 +256,8 @@ OUTLINE = (
             ),
             (
                 "stress_curves",
-                "Change of accuracy at each severity of each degradation, with 95 % intervals.",
+                "Change of accuracy at each severity of each degradation, with 95 % intervals where there are enough "
+                "patients.",
                 lambda frames, order: (
                     limit_plots.stress_curves(frames["stress_curve"], order) if "stress_curve" in frames else None
                 ),

@@ -22,7 +22,7 @@ const views = (() => {
     const list = shown("levels"), column = measure(), models = order();
     return [figure(`${capital(report.scoreWords())} at each level, %, with 95 % intervals. The dashed line is ${view.score === "plain" ? "chance" : "guessing, which has 0"}.`, ...unique(list.map((row) => row.level)).map((level) => {
       const own = list.filter((row) => row.level === level), of = byModel(own), plain = view.score === "plain";
-      return dots({ title: level, ...scale(list, column, 0, 1), rows: models.map((model) => line(model, of.get(model), column, level === data.overall ? {} : { level }, of.get(model) ? [plain ? `Chance ${number(of.get(model).chance)}, most frequent answer ${number(of.get(model).prior)}` : `Guessing 0, most frequent answer ${number(of.get(model).prior_corrected)} (corrected too)`] : [])),
+      return dots({ title: level, ...scale(list, column, 0, 1), rows: models.map((model) => line(model, of.get(model), column, report.counted(level), of.get(model) ? [plain ? `Chance ${number(of.get(model).chance)}, most frequent answer ${number(of.get(model).prior)}` : `Guessing 0, most frequent answer ${number(of.get(model).prior_corrected)} (corrected too)`] : [])),
         marks: [[plain ? shared(own, "chance") : 0, "chance"]] });
     }))];
   }
@@ -213,6 +213,7 @@ const views = (() => {
   const surer = (least) => Array.from({ length: 10 }, (_, bin) => 10 * bin).filter((bin) => bin + 10 > 100 * least + 1e-6 || bin === 90);
 
   function confidence() {
+    if (shown("confidence").length && !shown("confidence_bins").length) return [make("p", {}, "No plot: no answer states a confidence that could be read.")];
     return [ofConfidence("confidence_bins", "mean_confidence", "share_right", "Right answers, % (upwards) against confidence, % (to the right); on the dashed line a model is calibrated.", true, (row) => ({ confidence: Math.round(100 * row.confidence_from) })),
       ofConfidence("confidence_curve", "kept_share", "share_wrong", "Wrong answers among the kept answers, % (upwards) against the share of answers kept, most confident first, % (to the right). A mark opens the wrong answers in the kept bins of confidence.", false, (row) => ({ confidence: surer(row.least_confidence), state: "not_correct" }))];
   }
@@ -225,13 +226,14 @@ const views = (() => {
       const of = byModel(list.filter((row) => row.stress === kind));
       return dots({ title: words(kind), ...scale(list, column, 0, column === "flips" ? 0.5 : 0.05), marks: [[0, ""]], rows: models.filter((model) => of.has(model)).map((model) => line(model, of.get(model), column, { condition: cells_(kind), ...more }, [`Accuracy ${number(of.get(model).accuracy_original)} % before, ${number(of.get(model).accuracy_stressed)} % after`])) });
     });
+    if (!list.length) return [];
     const strengths = (kind) => unique(curve.filter((row) => row.stress === kind).map((row) => row.strength)), model = picked();
-    const graded = kinds_.filter((kind) => strengths(kind).some((strength) => /^[1-5]$/.test(strength ?? "")));
+    const graded = kinds_.filter((kind) => curve.some((row) => row.model === model && row.stress === kind) && strengths(kind).some((strength) => /^[1-5]$/.test(strength ?? "")));
     const points = (kind, column) => curve.filter((row) => row.model === model && row.stress === kind && row[column] !== null).map((row) => [row.strength, row[column], row[`${column}_low`], row[`${column}_high`],
       [`n = ${row.items} items of ${unit(row.patients)}`], { protocol: view.protocol, model, condition: `${kind}-${row.strength}`, ...(column === "flips" ? { state: "changed" } : {}) }]);
     return [figure("Change of accuracy under each kind of stress, points, over all its severities (the area between the curves). A mark opens examples.", ...panels("change", "", {})),
       figure("Share of answers that differ from the answer to the original, %. A mark opens examples of changed answers.", ...panels("flips", "", { state: "changed" })),
-      ...(graded.length ? [picker(), make("figure", {}, make("figcaption", {}, `${model} at each severity of each degradation (1 is slight, 5 is strong), with 95 % intervals. Line: change of accuracy, points. Dashes: answers that differ from the original's, %.`),
+      ...(graded.length ? [picker(), make("figure", {}, make("figcaption", {}, `${model} at each severity of each degradation (1 is slight, 5 is strong)${curve.some((row) => row.model === model && row.change_low !== null) ? ", with 95 % intervals where there are enough patients" : `; no intervals: fewer than ${data.least} ${data.unit} at each severity`}. Line: change of accuracy, points. Dashes: answers that differ from the original's, %.`),
         make("div", { class: "panels small" }, ...graded.map((kind) => plots.curves({ title: kind, ends: curve.filter((row) => row.model === model).flatMap((row) => ["change", "flips"].flatMap((column) => [row[column], row[`${column}_low`], row[`${column}_high`]])), places: ["0", ...strengths(kind)], lines: [{ name: `${kind}, change of accuracy`, tone: "first-1", points: [["0", 0, null, null, ["the original"], null], ...points(kind, "change")] }, { name: `${kind}, answers changed`, tone: "first-2", dashed: true, points: points(kind, "flips") }] }))))] : [])];
   }
 
