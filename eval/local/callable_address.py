@@ -101,6 +101,13 @@ def traits(found: Any, target: Target) -> Traits:
     is_async = inspect.iscoroutinefunction(function)
     at_load = inspect.isclass(found) and "decoding" in inspect.signature(found).parameters
     source = _source(function)
+    given = {*target.arguments, *(["decoding"] if at_load else [])}
+    if inspect.isclass(found) and (missing := [one for one in _without_default(found) if one not in given]):
+        place = f" (__init__ in {_line(found.__init__)})" if inspect.isfunction(found.__init__) else ""
+        raise InputError(
+            f"{who}: the class {found.__name__} is made without arguments, but needs the argument "
+            f"'{missing[0]}'{place}; give '{missing[0]}' a default value."
+        )
     takes = _keywords(function, who)
     needs = _needed(found, function, BATCH if batches else ANSWER)
     return Traits(name, pictures, batches, is_async, size, takes, needs, at_load, own, source, _version(source))
@@ -160,15 +167,24 @@ def _keywords(function: Any, who: str) -> frozenset[str] | None:
 
 def _needed(found: Any, function: Any, name: str) -> tuple[str, ...]:
     """Return the arguments that have no default value, except the conversation and a method's ``self``."""
+    # No object of a class exists yet, so the first parameter of its method is ``self``.
+    is_method = inspect.isclass(found) and inspect.isfunction(inspect.getattr_static(found, name))
+    return _without_default(function, first=is_method + 1)
+
+
+def _without_default(function: Any, first: int = 0) -> tuple[str, ...]:
+    """Return the arguments without a default value, from position ``first`` on."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # written in C
         return ()
-    # No object of a class exists yet, so the first parameter of its method is ``self``.
-    is_method = inspect.isclass(found) and inspect.isfunction(inspect.getattr_static(found, name))
     various = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return tuple(one.name for place, one in enumerate(parameters) if one.default is one.empty
-                 and one.kind not in various and (place > is_method or one.kind is one.KEYWORD_ONLY))  # fmt: skip
+                 and one.kind not in various and (place >= first or one.kind is one.KEYWORD_ONLY))  # fmt: skip
+
+
+def _line(function: Any) -> str:
+    return f"{Path(function.__code__.co_filename).name}, line {function.__code__.co_firstlineno}"
 
 
 def _source(function: Any) -> str | None:
@@ -190,7 +206,8 @@ def module_at(place: str, who: str) -> ModuleType:
         raise InputError(f"{who}: names neither a file nor a module; {EXAMPLE}.")
     path = Path(place)
     if place.endswith(".py") and not path.is_file():
-        raise InputError(f"{who}: there is no file {place}; {EXAMPLE}.")
+        several = "give --python again for each of several models" if "," in place else EXAMPLE
+        raise InputError(f"{who}: there is no file {place}; {several}.")
     folder = str(path.resolve().parent) if place.endswith(".py") else str(Path.cwd())
     if folder not in sys.path:
         sys.path.insert(0, folder)

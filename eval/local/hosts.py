@@ -87,13 +87,13 @@ class _Thread:
             loop, future, function, given = task
             try:
                 done, error = function(*given), None
-            except Exception as raised:
+            except BaseException as raised:  # a thread that ends here would leave its caller waiting
                 done, error = None, raised
             with suppress(RuntimeError):  # the loop has ended, so nothing waits for the result
                 loop.call_soon_threadsafe(_settle, future, done, error)
 
 
-def _settle(future: asyncio.Future[Any], done: Any, error: Exception | None) -> None:
+def _settle(future: asyncio.Future[Any], done: Any, error: BaseException | None) -> None:
     if future.done():  # cancelled or out of time
         return
     if error is None:

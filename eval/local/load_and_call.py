@@ -18,9 +18,6 @@ from chexqa.eval.local.conversation import Conversation, opened
 from chexqa.eval.local.replies import CallError, ModelReply, PromptTooLongError, reply_of
 from chexqa.files.errors import InputError, sentence
 
-# Any exception of foreign code, except those that stop this process or this task.
-RAISED = (Exception, SystemExit)
-
 
 class Answered(NamedTuple):
     """A reply, and the duration of its call in seconds."""
@@ -61,7 +58,8 @@ class Served:
                     await done
         except InputError:
             raise
-        except RAISED as error:
+        except BaseException as error:
+            _raise_if_stopped(error)
             words = sentence(error, self.traits.source)
             raise InputError(f"{self.target.who}: cannot be loaded: {words}.") from None
         self._call = getattr(made, BATCH if self.traits.batches else ANSWER, made)
@@ -83,14 +81,15 @@ class Served:
 
     async def answers(self, conversations: Sequence[Conversation]) -> list[Outcome]:
         """Return the replies or errors of an async callable, one for each conversation; no exception is raised."""
-        if not self.traits.batches:
-            return await asyncio.gather(*map(self._one_async, conversations))
-        began = time.perf_counter()
-        try:
-            returned = await self._called([self._given(one) for one in conversations])
-        except RAISED as error:
-            return [self._failed(error)] * len(conversations)
-        return self._outcomes(returned, len(conversations), began)
+        if self.traits.batches:
+            calls, counts = [self._batch_async(conversations)], [len(conversations)]
+        else:
+            calls, counts = [self._one_async(one) for one in conversations], [1] * len(conversations)
+        # Each call has a task of its own, so a callable that cancels its task ends only its own call.
+        done = await asyncio.gather(*calls, return_exceptions=True)
+        groups = zip(done, counts, strict=True)
+        each = ([self._failed(one)] * count if isinstance(one, BaseException) else one for one, count in groups)
+        return [outcome for group in each for outcome in group]
 
     @cached_property
     def _runner(self) -> asyncio.Runner:
@@ -100,27 +99,37 @@ class Served:
         """
         return asyncio.Runner()
 
-    async def _one_async(self, conversation: Conversation) -> Outcome:
+    async def _one_async(self, conversation: Conversation) -> list[Outcome]:
         began = time.perf_counter()
         try:
             returned = await self._called(self._given(conversation))
-            return self._answered(returned, time.perf_counter() - began)
-        except RAISED as error:
-            return self._failed(error)
+            return [self._answered(returned, time.perf_counter() - began)]
+        except BaseException as error:
+            _raise_if_stopped(error)
+            return [self._failed(error)]
+
+    async def _batch_async(self, conversations: Sequence[Conversation]) -> list[Outcome]:
+        began = time.perf_counter()
+        try:
+            returned = await self._called([self._given(one) for one in conversations])
+        except BaseException as error:
+            _raise_if_stopped(error)
+            return [self._failed(error)] * len(conversations)
+        return self._outcomes(returned, len(conversations), began)
 
     def _one(self, conversation: Conversation) -> Outcome:
         began = time.perf_counter()
         try:
             returned = self._called(self._given(conversation))
             return self._answered(returned, time.perf_counter() - began)
-        except RAISED as error:
+        except BaseException as error:
             return self._failed(error)
 
     def _batch(self, conversations: Sequence[Conversation]) -> list[Outcome]:
         began = time.perf_counter()
         try:
             returned = self._called([self._given(one) for one in conversations])
-        except RAISED as error:
+        except BaseException as error:
             return [self._failed(error)] * len(conversations)
         return self._outcomes(returned, len(conversations), began)
 
@@ -159,3 +168,9 @@ class Served:
         if isinstance(error, CallError):
             return error
         return CallError(sentence(error, self.traits.source), overflow=isinstance(error, PromptTooLongError))
+
+
+def _raise_if_stopped(error: BaseException) -> None:
+    """Raise ``error`` again if it is the cancellation of the running task, and not an exception of the callable."""
+    if isinstance(error, asyncio.CancelledError) and (task := asyncio.current_task()) and task.cancelling():
+        raise error

@@ -49,8 +49,10 @@ def of_callable(given: Any, name: str | None = None, devices: Iterable[str] = ()
     }
     record = {"name": called, "litellm": f"{CALLABLE}{called}", "domain": "general", "access": "open", **own}
     check_record({"models": [record]}, "models", f"{target.who}, its attributes")
-    if not called.strip() or "," in called:
-        raise InputError(f"{target.who}: a model cannot be called '{called}'; choose a name without a comma.")
+    if not called.strip() or "," in called or not called.isprintable():
+        raise InputError(
+            f"{target.who}: a model cannot be called {called!r}; choose a name without commas and line breaks."
+        )
     return Model(
         name=called, litellm=f"{CALLABLE}{called}", domain=None, access="open", price=Price(0, 0), python=target,
         **{**own, "strip_tokens": tuple(own.get("strip_tokens", ()))},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -82,6 +83,30 @@ class Died:
             file.write(f"{os.getpid()} {os.environ['CUDA_VISIBLE_DEVICES']!r}\\n")
         return answer(messages)
 
+def stop(raised=iter([KeyboardInterrupt, GeneratorExit, asyncio.CancelledError] * 30)):
+    raise next(raised)
+
+class Stops:
+    def answer(self, messages):
+        stop()
+
+class StopsLater:
+    async def answer(self, messages):
+        stop()
+
+class StopsBatch:
+    def answer_batch(self, conversations):
+        stop()
+
+class StopsLaterBatch:
+    async def answer_batch(self, conversations):
+        stop()
+
+class StopsTask:
+    async def answer(self, messages):
+        asyncio.current_task().cancel()
+        await asyncio.sleep(9)
+
 class Hangs:
     def answer(self, messages):
         import time
@@ -138,8 +163,6 @@ def test_what_waits_is_asked_together(bench: Benchmark, module: Path, tmp_path: 
 
 
 def test_a_batch_holds_conversations_of_like_length(bench: Benchmark) -> None:
-    import asyncio
-
     from chexqa.eval.local import callable_address as targets
     from chexqa.eval.local.callable_address import Target
     from chexqa.eval.local.load_and_call import Served
@@ -266,6 +289,9 @@ def test_a_reply_with_tokens_reasoning_and_confidence_is_in_the_log(bench: Bench
         (ModelReply("Answer: 1", input_tokens="7"), "error", "input_tokens is str, not a whole number"),  # type: ignore[arg-type]
         (KeyError("x"), "error", "KeyError: 'x' (test_callables.py, line"),
         (SystemExit(3), "error", "SystemExit: 3"),
+        (KeyboardInterrupt(), "error", "KeyboardInterrupt (test_callables.py, line"),
+        (GeneratorExit(), "error", "GeneratorExit (test_callables.py, line"),
+        (asyncio.CancelledError("pool"), "error", "CancelledError: pool (test_callables.py, line"),
     ],
 )
 def test_every_return_and_error_is_a_state(
@@ -286,6 +312,28 @@ def test_every_return_and_error_is_a_state(
     assert (turn.error is None) == (error is None)
     assert error is None or error in (turn.error or "")
     assert turn.error is None or ("\n" not in turn.error and "Traceback" not in turn.error)
+
+
+@pytest.mark.parametrize(
+    ("name", "devices"),
+    [
+        ("Stops", ()),
+        ("StopsLater", ()),
+        ("StopsBatch", ()),
+        ("StopsLaterBatch", ()),
+        ("StopsTask", ()),
+        ("StopsLaterBatch", ("cpu",)),
+    ],
+)
+def test_exceptions_that_end_programs_are_errors_of_calls(
+    name: str, devices: tuple[str, ...], bench: Benchmark, module: Path, tmp_path: Path
+) -> None:
+    model = in_process.of_callable(f"{module}:{name}", devices=devices)
+    _, turns = ask(bench, tmp_path / "run", model, limit=3, concurrency=1)
+    errors = " ".join(turn.error or "" for turn in turns.values())
+    expected = ["CancelledError"] if name == "StopsTask" else ["KeyboardInterrupt", "GeneratorExit", "CancelledError"]
+    assert [word for word in expected if word not in errors] == []
+    assert name == "StopsTask" or errors.count("(my_model.py, line") == len(turns)
 
 
 def test_a_batch_of_the_wrong_size_is_an_error_and_one_of_its_errors_is_of_its_item(
@@ -364,6 +412,13 @@ def test_every_protocol_asks_a_callable(protocol: str, bench: Benchmark, module:
         ),
         ("class M:\n  batch_size = 0\n  def answer_batch(s, m): pass\n", ":M", "its batch_size is 0"),
         ("import sys\nsys.exit(4)\n", "", "SystemExit: 4"),
+        (
+            "class M:\n  def __init__(s, folder): pass\n  def answer(s, m): pass\n",
+            ":M",
+            "needs the argument 'folder' (__init__ in my_model.py, line 2); give 'folder' a default value",
+        ),
+        ("class M:\n  name = 'a\\nb'\n  def answer(s, m): pass\n", ":M", "a model cannot be called 'a\\nb'"),
+        (None, ":f,other.py", "give --python again for each of several models"),
         ("def answer(m): pass\nanswer.max_images = 0\n", "", "0 must be at least 1"),
         (
             "class M:\n  def load(s): open('/no/such')\n  def answer(s, m): pass\n",
