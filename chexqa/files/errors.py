@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import inspect
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -122,22 +123,36 @@ class PendingError(UnfinishedError):
 
 
 @contextmanager
-def plugin_code(failure: str) -> Iterator[None]:
+def plugin_code(failure: str, called: object = None) -> Iterator[None]:
     """Run a block that calls a plugin's code; turn an error of the plugin into ``InputError``.
 
-    The message names the line of the plugin that failed. ``failure`` is a part of the message, such as "the plugin of
-    the kind 'rib' failed on the case 'x1'". ``SystemExit`` is an error, too. An ``InputError``, an ``UnfinishedError``
-    and the error of a full disk pass through unchanged.
+    The message names the line of the plugin that failed; if none of its lines ran, it names the line that defines
+    ``called``, the plugin's function. ``failure`` is a part of the message, such as "the plugin of the kind 'rib'
+    failed on the case 'x1'". An ``InputError``, an ``UnfinishedError``, the error of a full disk and Ctrl-C pass
+    through unchanged.
     """
     try:
         yield
-    except (InputError, UnfinishedError):
+    except (InputError, UnfinishedError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         if isinstance(error, OSError) and is_disk_full(error):
             raise
-        said = " ".join(f"{type(error).__name__}: {error}".split())
-        raise InputError(f"{_place(error)}{failure} ({said}); correct the plugin.") from error
+        place, said = _place(error) or defined(called), " ".join(f"{type(error).__name__}: {error}".split())
+        raise InputError(f"{place}{failure} ({said}); correct the plugin.") from error
+
+
+def defined(called: object) -> str:
+    """Return file, line and name of a function outside chexqa, such as ``"mine.py, line 3, function 'maker': "``.
+
+    For an object, they are those of its call. Return ``""`` for chexqa's own functions and those without Python code.
+    """
+    function = inspect.unwrap(called) if inspect.isroutine(called) else getattr(type(called), "__call__", None)  # noqa: B004
+    function = getattr(function, "__func__", function)
+    code = getattr(function, "__code__", None)
+    if code is None or str(getattr(function, "__module__", "")).partition(".")[0] == "chexqa":
+        return ""
+    return f"{code.co_filename}, line {code.co_firstlineno}, function '{code.co_name}': "
 
 
 def _place(error: BaseException) -> str:

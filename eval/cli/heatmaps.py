@@ -66,11 +66,12 @@ def make(
     from chexqa.eval.map_makers.prompts import read_prompts
     from chexqa.eval.map_models import model_list
 
+    model_list.register_built_in()
     registry.load_plugins(plugins)
     found = read_cases(cases, image_root)
     chosen = model_list.choose(name, weights)
     prompts = read_prompts(wording)
-    about = origin(name, chosen.family.name, domain or chosen.domain, chosen.weights, prompts, found)
+    about = origin(name, chosen.family, domain or chosen.domain, chosen.weights, prompts, found)
     with progress(f"maps of {name}", len(found.cases)) as advance:
         result = make_all(lambda: chosen.load(device, prompts), about, found, prompts, output, batch_size, advance)
     kept = f"; kept {plural(result.kept, 'existing map')}" if result.kept else ""
@@ -85,6 +86,7 @@ def makers(plugins: tuple[str, ...]) -> None:
     from chexqa.eval.map_makers import registry
     from chexqa.eval.map_models import model_list
 
+    model_list.register_built_in()
     registry.load_plugins(plugins)
     model_list.show(console())
 

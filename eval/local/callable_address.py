@@ -217,7 +217,9 @@ def module_at(place: str, who: str) -> ModuleType:
         if error.name is not None and error.name in (place, place.partition(".")[0]):
             raise InputError(f"{who}: there is no module '{place}'; {EXAMPLE}.") from None
         raise InputError(f"{who}: cannot be imported: {sentence(error, first_file(error))}.") from None
-    except (Exception, SystemExit) as error:
+    except (InputError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
         raise InputError(f"{who}: cannot be imported: {sentence(error, first_file(error))}.") from None
 
 

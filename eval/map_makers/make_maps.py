@@ -20,10 +20,10 @@ import polars as pl
 from chexqa.eval.heatmaps.map_files import ORIGIN, ORIGIN_SCHEMA, SCORES, read_score
 from chexqa.eval.map_makers.cases_to_map import Cases, CaseToMap
 from chexqa.eval.map_makers.prompts import Prompts
-from chexqa.eval.map_makers.registry import Made, Maker, checked, run_batch
+from chexqa.eval.map_makers.registry import Family, Made, Maker, checked, code_hash, run_batch
 from chexqa.eval.scoring.csv_and_parquet import csv_bytes
 from chexqa.files.atomic import made_folder
-from chexqa.files.errors import InputError
+from chexqa.files.errors import InputError, defined
 from chexqa.files.jsonio import Record, dump, is_file, read_json, sha256, write_bytes, write_json
 from chexqa.files.locks import locked
 from chexqa.files.opening import sha256_of
@@ -43,18 +43,22 @@ class Result(NamedTuple):
     kept: int
 
 
-def origin(name: str, family: str, domain: str | None, weights: Path | None, prompts: Prompts, cases: Cases) -> Record:
+def origin(
+    name: str, family: Family, domain: str | None, weights: Path | None, prompts: Prompts, cases: Cases
+) -> Record:
     """Return the record of ``maker.json``."""
+    code = code_hash(family)
     wording = {"templates": prompts.templates, "negatives": prompts.negatives, "words": prompts.words}
     return {
         "schema_version": 1,
         "tool_version": __version__,
         "maker": name,
-        "family": family,
+        "family": family.name,
         "domain": domain,
         "weights": None if weights is None else hash_of_weights(weights),
         "prompts": {"name": prompts.name, "hash": sha256(dump(wording).encode())},
         "cases": cases.label,
+        **({} if code is None else {"code": code}),
     }
 
 
@@ -82,7 +86,7 @@ def make_all(
         if waiting:
             loaded, batches = maker(), _batches(_grouped(waiting), batch_size)
             for batch, made in _computed(loaded, about["maker"], batches, prompts):
-                _write(folder, batch, made)
+                _write(folder, batch, made, defined(getattr(loaded, "batch", loaded)))
                 for _ in range(sum(len(group) for group in batch)):
                     advance()
         write_bytes(folder / SCORES, _scores(folder, cases))
@@ -127,6 +131,11 @@ def _check_origin(folder: Path, about: Record) -> None:
         write_json(path, about, ORIGIN_SCHEMA)
         return
     known = read_json(path, ORIGIN_SCHEMA)
+    if "code" in known and known["code"] != about.get("code"):
+        raise InputError(
+            f"{path}, field 'code': the folder has maps of other code of the plugin than the present code; remove the "
+            "folder, or name another with -o."
+        )
     for field in ("maker", "weights", "prompts", "cases"):
         if known[field] != about[field]:
             raise InputError(
@@ -174,20 +183,24 @@ def _computed(
             batch = following
 
 
-def _write(folder: Path, batch: list[Group], made: list[list[Made]]) -> None:
-    """Write the maps of a batch; raise ``InputError`` if a finding does not have one map and one score."""
+def _write(folder: Path, batch: list[Group], made: list[list[Made]], place: str) -> None:
+    """Write the maps of a batch; raise ``InputError`` if a finding does not have one map and one score.
+
+    ``place`` is the beginning of the message: file and line of the maker, or ``""``.
+    """
     if len(made) != len(batch):
         raise InputError(
-            f"the map maker returned {len(made)} lists of maps for {len(batch)} pictures; return one for each picture."
+            f"{place}the map maker returned {len(made)} lists of maps for {len(batch)} pictures; return one for "
+            "each picture."
         )
     for group, maps in zip(batch, made, strict=True):
         if len(maps) != len(group):
             raise InputError(
-                f"{group[0].case_id}: the map maker returned {len(maps)} maps for {len(group)} findings; return one "
-                "for each finding."
+                f"{place}{group[0].case_id}: the map maker returned {len(maps)} maps for {len(group)} findings; "
+                "return one for each finding."
             )
         for case, one in zip(group, maps, strict=True):
-            values, score = checked(one, f"{case.case_id}, {case.finding}")
+            values, score = checked(one, f"{place}{case.case_id}, {case.finding}")
             buffer = io.BytesIO()
             np.savez(buffer, map=values, score=np.float64(score))
             write_bytes(folder / case.file, buffer.getvalue())

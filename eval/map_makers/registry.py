@@ -13,9 +13,10 @@ of findings. The method returns, for each picture, a list of pairs ``(map, score
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
@@ -25,7 +26,8 @@ import numpy.typing as npt
 
 from chexqa.eval.local.callable_address import module_at
 from chexqa.eval.map_makers.prompts import Prompts
-from chexqa.files.errors import InputError, plugin_code, suggest
+from chexqa.files.errors import InputError, defined, plugin_code, suggest
+from chexqa.files.opening import sha256_of
 from chexqa.imaging.read import Gray
 
 GROUP = "chexqa.map_makers"
@@ -64,7 +66,7 @@ class Family:
     """Registered maker: a name, and either a finished maker or a function that loads one from a folder of weights.
 
     ``domain`` is the kind of data that the model was trained on; None if it depends on the weights. ``about``
-    describes the maps in one line of text.
+    describes the maps in one line of text. ``file`` is the file that registers the maker; it is found at registration.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Family:
     about: str
     ready: Maker | None = None
     load: Load | None = None
+    file: str | None = None
 
 
 FAMILIES: dict[str, Family] = {}
@@ -101,7 +104,26 @@ def map_loader(name: str, domain: Domain | None = None, about: str | None = None
 
 
 def _add(family: Family) -> None:
+    """Register a family; raise ``InputError`` if its name is taken by other code, or if its domain is unknown."""
+    family = replace(family, file=getattr(sys.modules.get(_home(family)), "__file__", None))
+    place, taken = defined(family.ready or family.load), FAMILIES.get(family.name)
+    if family.domain is not None and family.domain not in DOMAINS:
+        raise InputError(
+            f"{place}the map maker '{family.name}' has the domain '{family.domain}'; write one of "
+            f"{', '.join(map(repr, DOMAINS))}, or leave it out."
+        )
+    if taken is not None and taken.file != family.file:
+        raise InputError(
+            f"{place}the map maker '{family.name}' is already registered by {taken.file or _home(taken)}; "
+            "rename one of them."
+        )
     FAMILIES[family.name] = family
+
+
+def code_hash(family: Family) -> str | None:
+    """Return the SHA-256 of a plugin's file; None for a family of chexqa's."""
+    own = _home(family).startswith("chexqa.") or family.file is None
+    return None if own else sha256_of(Path(str(family.file)))
 
 
 def _first_line(found: object) -> str:
@@ -144,7 +166,7 @@ def load_maker(family: Family, loading: Loading) -> Maker:
 
 def _called(found: object, failure: str) -> AbstractContextManager[None]:
     """Return the context for a call of ``found``, which is a plugin's unless it is defined in chexqa."""
-    return nullcontext() if _module_of(found).startswith("chexqa.") else plugin_code(failure)
+    return nullcontext() if _module_of(found).startswith("chexqa.") else plugin_code(failure, found)
 
 
 def family_named(name: str, others: Iterable[str] = ()) -> Family:
@@ -186,18 +208,36 @@ def run_batch(
 
 
 def checked(made: Any, where: str) -> Made:
-    """Return a maker's map as float32 ``(h, w)`` and its score as a float; raise ``InputError`` for anything else."""
+    """Return a maker's map as float32 ``(h, w)`` and its score as a float; raise ``InputError`` for anything else.
+
+    All numbers must be finite. ``where`` is the beginning of the message.
+    """
     try:
-        values, score = made
-        values, score = np.asarray(values), float(score)
+        values, score = made if isinstance(made, tuple | list) else ()
+        values = np.asarray(values)
     except (TypeError, ValueError):
         raise InputError(f"{where}: the maker returned {_kind(made)}; it must return a pair (map, score).") from None
+    try:
+        score = float(score)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{where}: the maker returned a score of type {type(score).__name__}; the score must be a number."
+        ) from None
+    if not np.isfinite(score):
+        raise InputError(f"{where}: the maker returned the score {score}; the score must be a finite number.")
     if values.ndim != 2 or not values.size or values.dtype.kind not in "fiub":
         raise InputError(
             f"{where}: the maker's map has shape {values.shape} and type {values.dtype}; it must have shape (h, w) "
             f"and real numbers."
         )
-    return values.astype(np.float32), score
+    with np.errstate(over="ignore"):
+        values = values.astype(np.float32)
+    if bad := int(np.count_nonzero(~np.isfinite(values))):
+        raise InputError(
+            f"{where}: {bad:,} of the {values.size:,} values of the maker's map are not finite (NaN or infinite); all "
+            "must be finite."
+        )
+    return values, score
 
 
 def _kind(made: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,31 @@ def test_a_map_that_is_there_is_not_made_again(tmp_path: Path, cli: Cli) -> None
     assert kept.stat().st_mtime_ns == written
 
 
+def test_maps_of_changed_code_are_refused_and_names_are_taken_once(tmp_path: Path, cli: Cli) -> None:
+    cases, out, plugin = write_cases(tmp_path), tmp_path / "maps", tmp_path / "changed.py"
+
+    def run(name: str, value: int, *words: Any, file: Path = plugin) -> tuple[int, str, str]:
+        sys.modules.pop(f"_chexqa_python_{file.stem}", None)
+        file.write_text(
+            "import numpy as np\nfrom chexqa.eval.map_makers.registry import map_maker\n"
+            f"@map_maker('{name}', domain='general')\ndef made(picture, finding):\n"
+            f"    return np.full((2, 2), {value}), 1\n"
+        )
+        return cli("heatmaps", "make", cases, "--plugin", file, "--maker", name, "-o", out, *words)
+
+    assert run("twice", 1)[0] == 0
+    before = (out / "scores.csv").read_bytes()
+    code, _, err = run("twice", 2)
+    assert (code, "field 'code': the folder has maps of other code of the plugin" in err) == (2, True)
+    assert (out / "scores.csv").read_bytes() == before
+    assert run("twice", 1)[1].endswith("kept 4 existing maps\n")
+    code, _, err = run("clip-cosine", 1)
+    assert code == 2
+    assert "line 3, function 'made': the map maker 'clip-cosine' is already registered by" in err
+    code, _, err = run("twice", 1, file=tmp_path / "other.py")
+    assert (code, f"'twice' is already registered by {plugin}; rename one of them" in err) == (2, True)
+
+
 def test_a_folder_of_another_makers_maps_is_refused(tmp_path: Path, cli: Cli) -> None:
     cases, out = write_cases(tmp_path), tmp_path / "maps"
     assert make(cli, cases, out)[0] == 0
@@ -130,10 +156,17 @@ def test_what_cannot_be_run_is_one_sentence(tmp_path: Path, cli: Cli, words: tup
 @pytest.mark.parametrize(
     ("made", "message"),
     [
+        ("__import__('sys').exit(4)", "the case 'one/effusion' (SystemExit: 4)"),
         ("np.ones((2, 2))", "must return a pair"),
         ("(np.ones((2, 2, 2)), 0.5)", "has shape (2, 2, 2)"),
         ("(np.array([['a']]), 0.5)", "and type <U1"),
         ("7", "the maker returned int"),
+        ("(np.ones((2, 2)), 'x')", "a score of type str; the score must be a number"),
+        (
+            "(np.ones((2, 2)), np.nan)",
+            "broken.py, line 3, function 'broken': one/effusion, effusion: the maker returned the score nan",
+        ),
+        ("(np.full((2, 2), np.nan), 1)", "4 of the 4 values of the maker's map are not finite"),
     ],
 )
 def test_a_maker_that_returns_something_else_is_told(tmp_path: Path, cli: Cli, made: str, message: str) -> None:
@@ -160,7 +193,8 @@ BATCH = "class Maker:\n    def batch(self, pictures, findings):\n        deeper(
         ("batch", BATCH, "line 5, function 'deeper': ", "the case 'one/effusion' or one of the 3 cases after it"),
         ("loader", "@map_loader('%s')\ndef load(loading):\n    return deeper(loading)\n",
          "line 5, function 'deeper': ", "the weights maps-weights"),
-        ("signature", "@map_maker('%s')\ndef maker(picture):\n    return 1\n", "", "the case 'one/effusion'"),
+        ("signature", "@map_maker('%s')\ndef maker(picture):\n    return 1\n",
+         "line 6, function 'maker': ", "the case 'one/effusion'"),
     ],
 )  # fmt: skip
 def test_a_plugin_whose_code_fails_is_named_with_the_place_and_the_case(
@@ -176,8 +210,7 @@ def test_a_plugin_whose_code_fails_is_named_with_the_place_and_the_case(
     weights = ("--weights", "maps-weights") if name == "loader" else ()
     made = cli("heatmaps", "make", write_cases(tmp_path), "--plugin", plugin, "--maker", f"fails-{name}", *weights,
                "-o", "maps")  # fmt: skip
-    where = f"{plugin}, {place}" if place else ""
-    said = f"error: {where}the plugin of the map maker 'fails-{name}' failed on {failed} ("
+    said = f"error: {plugin}, {place}the plugin of the map maker 'fails-{name}' failed on {failed} ("
     assert (made[0], made[2][: len(said)]) == (2, said)
     assert re.search(r" \((ValueError|TypeError): .+\); correct the plugin\.$", made[2])
     assert not Path("maps").exists()

@@ -48,7 +48,7 @@ class Question:
             self.builder(case, self.kind)
             return
         with plugin_code(
-            f"the plugin of the kind '{self.kind.name}' failed on the case '{case.survey.source_case_id}'"
+            f"the plugin of the kind '{self.kind.name}' failed on the case '{case.survey.source_case_id}'", self.builder
         ):
             self.builder(case, self.kind)
 
