@@ -16,7 +16,7 @@ from rich.text import Text
 
 from chexqa.contract.benchmark import SKIPPED
 from chexqa.contract.items import PATHS
-from chexqa.contract.kinds import KINDS
+from chexqa.contract.kinds import FRESH_KINDS, KINDS
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, dump, read_jsonl
 from chexqa.files.say import argument, say, say_json
@@ -122,7 +122,11 @@ def freshen(
     from chexqa.contract import benchmark
     from chexqa.generators.pipeline.job import named_fresh_job
 
-    job, original = named_fresh_job(benchmark.load(bench), recipes, bank, seed)
+    older = benchmark.load(bench)
+    job, original = named_fresh_job(older, recipes, bank, seed)
+    left_out = [kind for kind, count in older.about["counts"]["kinds"].items() if count and kind not in FRESH_KINDS]
+    if left_out and not as_json:
+        say(f"Left out, as another seed draws nothing anew for them: {', '.join(left_out)}")
     _make(cases, out, job, original, image_root, workers, dask, as_json,
           f"chexqa eval {argument(out)} -o FRESH_RUN (with the options of RUN), "
           "then chexqa compare RUN FRESH_RUN --fresh")  # fmt: skip

@@ -74,6 +74,6 @@ def check_lesion(finding: Finding, lesion: Mask, anatomy: Mapping[str, Mask]) ->
         return
     if not any((lesion & mask).any() for mask in anatomy.values()):
         raise InputError(
-            f"the lesion's mask touches none of {', '.join(anatomy)}; check that these masks belong to this image and "
-            "that none of them is mirrored."
+            f"the lesion's mask overlaps none of {', '.join(anatomy)}; check that these masks belong to this image and "
+            "that none of them is mirrored; if your labels exclude each other, give the organs with the lesion in them."
         )

@@ -127,6 +127,12 @@ def test_what_cannot_be_freshened_is_refused_in_one_sentence(cli: Cli, place: Pa
         chexqa.freshen(bench, place / "cases", tmp_path / "out", seed=1)
 
 
+def test_kinds_that_a_fresh_seed_leaves_out_are_named(cli: Cli, place: Path, tmp_path: Path) -> None:
+    given = ("freshen", place / "bench", "--cases", place / "cases", "--seed", 3)
+    out = cli(*given, "-o", tmp_path / "out")[1]
+    assert "Left out, as another seed draws nothing anew for them: severity, comparison, grid_cell\n" in out
+
+
 def test_the_function_makes_what_the_command_makes(place: Path, pair: tuple[Benchmark, Benchmark]) -> None:
     made = chexqa.freshen(place / "bench", place / "cases" / "changed.jsonl", place / "again", seed=2)
     assert made.hash == pair[1].hash
