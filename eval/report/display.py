@@ -17,6 +17,7 @@ from chexqa.contract.kinds import KINDS, LEVELS, Kind
 from chexqa.eval.place_results.terminal_table import places_table, where_table
 from chexqa.eval.report.display_notes import (
     few_patients,
+    is_silent,
     models_first,
     plain_table,
     print_table,
@@ -177,15 +178,16 @@ def _headline(part: Frames) -> Table:
     """
     rows = _index(part["levels"], "model", "level")
     cells = _index(part["grid"].filter(pl.col("finding") == MACRO), "model")
-    unread = any(row["answered"] not in (None, 1) for row in part["levels"].to_dicts())
+    has_unread = any(row["answered"] not in (None, 1) for row in part["levels"].to_dicts())
     letters = {(row["model"], row["score"]): row["letters"] or "" for row in part["groups"].to_dicts()}
+    silent = part["states"].filter(is_silent())["model"].to_list()
     lettered = part["pairs"].filter(pl.col("family").is_in(CORRECTED)).height > 0
     note = (
         "Levels: accuracy corrected for chance (0: guessing, or a constant yes or no; 100: all right), mean over the "
         "level's kinds, without cardiomegaly. Grid: hit rate, mean of findings. Most frequent answer: score of always "
         "giving the answer that is most frequent among other patients' items of the kind and finding; it can be below "
         "guessing, which is then what to compare with. "
-        f"{_OF_ANSWERED if unread else ''}"
+        f"{_OF_ANSWERED if has_unread else ''}"
         f"{_OTHERS_NOTE} {UNDER}"
     )
     note = " ".join([note, *partly_corrected(part["levels"])])
@@ -197,16 +199,16 @@ def _headline(part: Frames) -> Table:
     def scored(row: Row | None, name: str, key: tuple[str, str]) -> Text:
         text = spread(row, name, 1)
         first, _, rest = text.plain.partition("\n")
-        mark = letters.get(key, "") if lettered else ""
+        mark = letters.get(key, "") if lettered and key[0] not in silent else ""
         shown = Text(f"{first} {mark}".rstrip())
         return shown.append(f"\n{rest}", style="dim") if rest else shown
 
     for model in _models(part["states"]):
         levels = [scored(rows.get((model, level)), "corrected", (model, level)) for level in columns]
         _add(table, model, [*levels, scored(cells.get((model,)), "hit_rate", (model, GRID_SCORE))])
-        silent = cells.get((model,), {}).get("no_answer")
+        unread = cells.get((model,), {}).get("no_answer")
         shares = [rows.get((model, level), {}).get("answered") for level in columns]
-        shares.append(None if silent is None else 1 - float(str(silent)))
+        shares.append(None if unread is None else 1 - float(str(unread)))
         if any(share not in (None, 1) for share in shares):
             _add(table, "  answered", map(percent, shares), "dim")
         if any(share not in (None, 1) for share in shares[:-1]):

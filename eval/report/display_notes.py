@@ -20,8 +20,9 @@ from chexqa.contract.read_run import ERROR, Run
 from chexqa.eval.design import subset
 from chexqa.eval.models.registry import BASELINE
 from chexqa.eval.scoring import rereading
-from chexqa.eval.scoring.grade import Graded, protocol_name
+from chexqa.eval.scoring.grade import NO_REPLY, Graded, protocol_name
 from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
+from chexqa.eval.scoring.outcomes import ANSWERED
 from chexqa.eval.scoring.predictions import ELSEWHERE
 from chexqa.eval.scoring.sample import with_clusters
 from chexqa.eval.tables.numbers_markdown_latex import NO_NUMBER
@@ -210,8 +211,18 @@ def unfinished(states: pl.DataFrame, elsewhere: set[str], allow_partial: bool) -
             yield f"{row['model']}: {count:,} of {whole} unfinished {open_ones}, so {consequence}; {mend}{hint}."
 
 
+def asked() -> pl.Expr:
+    """Return the number of questions with a reply in a row of ``states``."""
+    return (pl.col("items") - pl.sum_horizontal(NO_REPLY)).alias("asked")
+
+
+def is_silent() -> pl.Expr:
+    """Return an expression that is True in rows of ``states`` of a model without any readable answer."""
+    return (asked() > 0) & (pl.sum_horizontal(ANSWERED) == 0)
+
+
 def unfinished_models(graded: Graded, states: pl.DataFrame) -> Iterable[str]:
-    """Yield a line for each model with unfinished items or unfinished altered questions, one protocol after another.
+    """Yield a line for each model without a readable answer, or with unfinished or altered items open, by protocol.
 
     If there are several protocols, each line begins with its protocol.
     """
@@ -222,7 +233,9 @@ def unfinished_models(graded: Graded, states: pl.DataFrame) -> Iterable[str]:
         runs = [run for run in graded.runs if protocol_name(run) == protocol]
         elsewhere = {name for run in runs if run.about.get(ELSEWHERE) for name in run.models}
         altered = (_altered_open(graded, run, part["model"].to_list()) for run in runs)
-        for line in chain(unfinished(part, elsewhere, graded.allow_partial), *altered):
+        silent = (f"{model}: no readable answer to {count:,} of {items:,} questions." for model, count, items in
+                  part.filter(is_silent()).select("model", asked(), "items").iter_rows())  # fmt: skip
+        for line in chain(silent, unfinished(part, elsewhere, graded.allow_partial), *altered):
             yield start + line
 
 

@@ -362,6 +362,21 @@ def test_a_stage_is_named_only_for_models_that_see_and_where_its_loss_stands_apa
     page.reload()
 
 
+def test_refusals_stand_beside_a_name_and_a_silent_model_has_no_rank_letter_or_card(page: Any, report: Path) -> None:
+    row = pl.read_csv(report / "tables" / "states.csv").filter(model="fair", protocol="end_to_end").to_dicts()[0]
+    share = f"answered {100 * (row['correct'] + row['wrong']) / row['items']:.1f} %"
+    name = page.locator("#leaders tr[data-model=fair] th")
+    assert share in name.inner_text()
+    assert "answered" not in page.locator("#leaders tr[data-model=good] th").inner_text()
+    good = "row.model === 'good' && report.here(row)"
+    told = changed(page, "states", good, "row.refused = row.items; row.correct = row.wrong = 0")
+    best, ranked = told[: told.index("Scores in %")], told[told.index("Scores in %") : told.index("Where models stop")]
+    assert not re.search(r"^good", best, re.MULTILINE)
+    assert re.search(r"^\s*good\s+answered 0.0 %", ranked, re.MULTILINE), "no rank"
+    told = changed(page, "states", good, "row.refused = row.correct; row.correct = 0")
+    assert re.search(r"^good \(answered [\d.]+ %\)", told, re.MULTILINE), "a card says so, too"
+
+
 def test_a_score_says_why_it_has_no_interval_or_no_number(page: Any) -> None:
     few = "row.level === 'fine' && row.model === 'good'"
     told = changed(page, "levels", few, "row.corrected = 0.99; row.corrected_low = null; row.patients = 3")
@@ -404,7 +419,7 @@ def test_the_first_screen_says_how_many_models_look_and_on_what_that_rests(page:
       leaderboard.show();
       return [told, tip.top >= line.bottom || tip.bottom <= line.top];
     }""")
-    assert "net grounding\nnot shown to use it: 1 of 2 models; undecided: 1\nhighest: fair, −10.0" in told
+    assert "net grounding\nnot shown to use it: 1 of 2 models; undecided: 1\nhighest: fair (answered " in told
     assert "2 findings and 11 patients; undecided (11 patients; “not shown to use it” needs 28)" in told
     assert "no interval: one of its kinds or findings has fewer than 2 patients" in told
     assert "12 audited cases; the mean is of 2 findings and 11 patients" in told
@@ -468,7 +483,7 @@ def test_places_stand_on_the_first_screen_where_nothing_else_was_asked(page: Any
       return told;
     }""")
     best, board_, first, missing, panels = told
-    assert best.startswith("point at\nfair\n40.0 [30.0, 50.0]\nthe only model")
+    assert re.match(r"point at\nfair \(answered [\d.]+ %\)\n40.0 \[30.0, 50.0\]\nthe only model", best)
     assert "always answering “nowhere” gives 0" in board_
     assert first == "fair"
     assert missing == "good, point at: no number: its coordinate system is not proved"

@@ -316,9 +316,12 @@ def test_the_answered_share_stands_beside_the_headline(
     headline = out[out.index("Headline") : out.index("Accuracy (percent)")]
     found = {line.split()[0]: line.split()[1:] for line in headline.splitlines() if line.startswith(("  a", "  g"))}
     assert found["answered"] == ["0.0"] * 5
+    assert re.search(r"m: no readable answer to (\d+) of \1 questions\.", out)
+    assert re.search(r"^m( +[-–]?[\d.]*){5} *$", headline, re.MULTILINE), "it has no letters"
     assert found["guessed"][1:] == ["0.0"] * 3 + ["–"]
     whole = cli("grade", log(tmp_path / "other", tiny_benchmark))[1]
     assert "  answered" not in whole, "all were answered"
+    assert "no readable answer" not in whole
     levels = all_tables(grade.grade_folders([tmp_path / "run"]))["levels"]
     assert formats.markdown("levels", levels, None).count("| answered |") == 3
 

@@ -15,6 +15,15 @@ const leaderboard = (() => {
   // What a model reaches that never looks: the higher one of guessing and the most frequent answer, which can be below guessing.
   const unlooked = (chance, usual, name) => (usual == null || usual <= chance ? { name: "guessing", value: chance } : { name, value: usual });
 
+  // The share of a model's finished questions with a readable answer; null without a finished question.
+  function readable(model) {
+    const row = rows("states").find((one) => here(one) && one.model === model), asked = row ? row.items - row.error - row.not_asked : 0;
+    return asked ? (row.correct + row.wrong) / asked : null;
+  }
+  const isSilent = (model) => readable(model) === 0;
+  // Beside the name of a model with many refusals or unreadable answers: the share of questions that it answered.
+  const ANSWERED = 0.95, answered = (model) => ((readable(model) ?? 1) < ANSWERED ? `answered ${number(readable(model), "share")} %` : "");
+
   // Why a row has no number or no interval; null if it has both.
   function missing(row, value, low) {
     if (value !== null && value !== undefined) return low === null || low === undefined ? bare(row) : null;
@@ -31,7 +40,7 @@ const leaderboard = (() => {
       if (![...level.keys()].some((key) => key.startsWith(`${name} `))) continue;
       const of = (model) => {
         const row = level.get(`${name} ${model}`);
-        const chance = !row ? null : view.score === "plain" ? row.chance : 0, unseen = row && unlooked(chance, row[usual], USUAL);
+        const chance = !row ? null : view.score === "plain" ? row.chance : 0, unseen = row && unlooked(chance, row[usual], `the ${USUAL}`);
         return entry(row, score, chance, { model, protocol: view.protocol, ...report.counted(name) },
           `${model}, ${name === data.overall ? "mean of levels" : name}`,
           row ? [`${number(row.items, "count")} items of ${unit(row.patients)}`, `Readable answers: ${number(row.answered)} %`,
@@ -158,9 +167,9 @@ const leaderboard = (() => {
       return tables.compare(value(one), value(other), way);
     }
     // Models with equal scores have the same rank; sums in another order differ in their last digits.
-    const value = (model) => ranking.of(model).value, scored = models.filter((model) => about(model).role === "model" && ranking?.of(model)?.low != null);
+    const value = (model) => ranking.of(model).value, scored = models.filter((model) => about(model).role === "model" && ranking?.of(model)?.low != null && !isSilent(model));
     const rank = new Map(scored.map((model) => [model, 1 + scored.filter((other) => value(other) > value(model) + 1e-9).length]));
-    const heads = [["rank", "#", `rank by ${ranking?.name === data.overall ? "the mean of levels" : ranking?.label ?? "score"} under the chosen switches; baselines, readers, and scores without an interval have none`], ["model", "model", data.terms.model],
+    const heads = [["rank", "#", `rank by ${ranking?.name === data.overall ? "the mean of levels" : ranking?.label ?? "score"} under the chosen switches; baselines, readers, scores without an interval, and models without a readable answer have none`], ["model", "model", data.terms.model],
       ...(sorts ? [["domain", "domain", "medical: trained for medicine; general: not trained for medicine; baseline: a rule that needs no model; reader: a person"]] : []),
       ...shown.map((column) => [column.name, column.label, column.meaning]),
       ...(lettered ? [["letters", "letters", `on the mean of levels, corrected for chance: ${data.terms.letters}`]] : []),
@@ -171,10 +180,10 @@ const leaderboard = (() => {
       if (model === USUAL) return usualRow(shown, from, sorts ? [make("td", { class: "text domain" }, "no look")] : [], [lettered ? make("td", { class: "text letters" }) : null, priced ? make("td", { class: "cost" }) : null]);
       const who = about(model);
       return make("tr", { class: who.role, "data-model": model }, make("td", { class: "rank" }, String(rank.get(model) ?? "")),
-        make("th", { scope: "row", class: "text", "data-rank": rank.get(model) ?? "" }, label(model), make("span", { class: "where" }, ` ${who.role === "model" ? who.domain ?? "" : who.role}`)),
+        make("th", { scope: "row", class: "text", "data-rank": rank.get(model) ?? "" }, label(model), answered(model) ? make("span", { class: "answered" }, ` ${answered(model)}`) : null, make("span", { class: "where" }, ` ${who.role === "model" ? who.domain ?? "" : who.role}`)),
         sorts ? make("td", { class: "text domain", "data-label": "domain" }, who.role === "model" ? who.domain ?? "–" : who.role) : null,
         ...shown.map((column) => cell(column, model, from(column))),
-        lettered ? make("td", { class: "text letters", "data-label": "letters" }, group.get(`${data.overall} ${model}`) ?? "–") : null,
+        lettered ? make("td", { class: "text letters", "data-label": "letters" }, (isSilent(model) ? null : group.get(`${data.overall} ${model}`)) ?? "–") : null,
         priced ? make("td", { class: "cost", "data-label": "$/1000" }, partial.has(model) ? `≥ ${number(partial.get(model), 2)}` : costs.get(model) == null ? "" : number(costs.get(model), 2)) : null);
     });
     const head = make("tr", {}, ...heads.map(([name, label, note]) => tables.head("leaderboard", name, label, note, ["model", "domain", "letters"].includes(name), by === name ? direction : null, !["rank", "letters"].includes(name))));
@@ -193,7 +202,7 @@ const leaderboard = (() => {
   function best() {
     const group = letters();
     return make("dl", { class: "best", "aria-label": "Best models" }, ...columns().map((column) => {
-      const ranked = order().filter((model) => about(model).role === "model" && column.of(model)?.value != null)
+      const ranked = order().filter((model) => about(model).role === "model" && column.of(model)?.value != null && !isSilent(model))
         .sort((one, other) => column.of(other).value - column.of(one).value);
       if (!ranked.length) return null;
       const [first] = ranked, one = column.of(first), own = group.get(`${column.name} ${first}`) ?? "";
@@ -203,7 +212,7 @@ const leaderboard = (() => {
         !alike.length ? `ahead of ${equal.length > 1 ? "all others" : "every other model"}` : alike.length === 1 ? ["not told apart from ", report.whole(alike[0])] : ["not told apart from ", named(alike)];
       // Tests are of one score, whatever the switches say.
       const other = alike !== null && report.measure() !== "corrected" ? " (tested: corrected for chance, all questions)" : "";
-      const said = make("span", { class: "sure" }, sure, other), names = equal.length > 3 ? `${first} and ${equal.length - 1} others` : equal.join(", ");
+      const said = make("span", { class: "sure" }, sure, other), names = equal.length > 3 ? `${first} and ${equal.length - 1} others` : equal.map((model) => (answered(model) ? `${model} (${answered(model)})` : model)).join(", ");
       // Net grounding and places have no answer without a look but guessing, which their cards name.
       const unseen = column.isUntested ? "" : `; ${one.unseen.name} has ${one.unseen.value ? number(one.unseen.value) : 0}`;
       const highest = make("span", { class: "with" }, ranked.length < 2 ? "" : "highest: ", report.whole(names), `, ${number(one.value)} ${interval(one.low, one.high) || `(${one.missing})`}${unseen}`);
