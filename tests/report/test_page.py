@@ -1092,3 +1092,15 @@ def test_a_score_opens_the_items_that_count_in_it(page: Any, report: Path) -> No
         gallery.locator("body[data-ready]").wait_for()
         assert gallery.locator("#count").inner_text().startswith(f"{counted} ")
         gallery.close()
+
+
+def test_marks_of_one_place_in_the_plane_share_a_label(page: Any) -> None:
+    labels = page.evaluate("""() => {
+      const place = (value) => ({ value, low: null, high: null });
+      const points = [["good", 0.9], ["fair", 0.5], ["poor", 0.5]].map(([label, value]) => ({ label, role: "model",
+        verdict: "undecided", x: place(value), y: place(0), lines: [], choice: null }));
+      const ends = { name: "n", from: 0, to: 1 };
+      const plane = plots.plane({ title: "t", points, across: ends, up: ends });
+      return [...plane.querySelectorAll("text.name")].map((one) => one.textContent);
+    }""")
+    assert sorted(labels) == ["fair, poor", "good"]

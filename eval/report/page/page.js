@@ -135,8 +135,8 @@
         inner.append(make("h3", { class: "print-table" }, data.tables[name].caption));
         if (rows > PRINT_ROWS) inner.append(make("p", {}, `${rows.toLocaleString("en")} rows, too many to print: see tables/${name}.csv beside the page.`));
         else {
-          const [table, , { same = [] }] = tables.element(name, true, true), { note } = data.tables[name];
-          inner.append(same.length ? make("p", {}, `In every row: ${same.join(", ")}.`) : "", table, note ? make("p", {}, note) : "");
+          const [table, count, { same = [] }] = tables.element(name, true, true), { note } = data.tables[name];
+          inner.append(same.length ? make("p", {}, `In every row: ${same.join(", ")}.`) : "", table, note ? make("p", {}, note) : "", name === "pairs" && count < rows ? make("p", {}, `${report.plural(rows - count, "pair")} with a baseline: see tables/pairs.csv beside the page.`) : "");
         }
       }
     }

@@ -136,12 +136,16 @@ const plots = (() => {
     const places = points.map((one) => ({ ...one, at: [x(one.x.value), y(one.y.value)] }));
     const lines = places.flatMap(({ at: [h, v], x: { low, high }, y: { low: least, high: most } }) => [known(low) ? [x(low), v - 1, x(high), v + 1] : null, known(least) ? [h - 1, y(most), h + 1, y(least)] : null]).filter(Boolean);
     taken.push(...places.map(({ at: [h, v] }) => [h - 8, v - 8, h + 8, v + 8]));
-    const names = besides(places, isNarrow ? 130 : 190, [left, top, right, bottom], taken, lines);
+    // Marks that coincide share one label, which stands at the first of them.
+    const firsts = places.map(({ at: [h, v] }) => places.findIndex(({ at }) => Math.hypot(h - at[0], v - at[1]) < 4));
+    const named = places.map((one, place) => ({ at: one.at, place, own: places.filter((_, other) => firsts[other] === place) })).filter(({ own }) => own.length);
+    const wide = isNarrow ? 230 : 380, joined = (own) => { const all = own.map((one) => one.label).join(", "); return fit(all, wide) === all ? all : `${own[0].label} and ${own.length - 1} more`; };
+    const names = besides(named.map(({ at, own }) => ({ at, label: joined(own), room: own.length > 1 ? wide : null })), isNarrow ? 130 : 190, [left, top, right, bottom], taken, lines), nameOf = new Map(named.map(({ place }, number_) => [place, names[number_]]));
     for (const [number_, one] of places.entries()) {
       const [h, v] = one.at, [shape, look] = VERDICTS[one.verdict] ?? VERDICTS.undecided;
       const cross = [known(one.x.low) ? draw("line", { x1: x(one.x.low), x2: x(one.x.high), y1: v, y2: v, class: `whisker ${one.role}` }) : null, known(one.y.low) ? draw("line", { x1: h, x2: h, y1: y(one.y.low), y2: y(one.y.high), class: `whisker ${one.role}` }) : null].filter(Boolean);
       parts.push(mark(`${one.label}: ${up.name} ${number(one.y.value)} ${interval(one.y.low, one.y.high)}, ${across.name} ${number(one.x.value)} ${interval(one.x.low, one.x.high)}`.trim(), one.lines, one.choice,
-        draw("circle", { cx: h, cy: v, r: 10, class: "hit" }), ...cross, draw("path", { d: shape, transform: `translate(${h} ${v})`, class: `point ${one.role} ${look}` }), ...names[number_]));
+        draw("circle", { cx: h, cy: v, r: 10, class: "hit" }), ...cross, draw("path", { d: shape, transform: `translate(${h} ${v})`, class: `point ${one.role} ${look}` }), ...(nameOf.get(number_) ?? [])));
     }
     const shown = Object.entries(VERDICTS).filter(([name]) => points.some((one) => one.verdict === name));
     const legend = make("ul", { class: "key" }, ...shown.map(([name, [shape, look]]) => make("li", {}, draw("svg", { viewBox: "-7 -7 14 14", class: "patch", "aria-hidden": "true" }, draw("path", { d: shape, class: `point ${look}` })), name)));
@@ -158,7 +162,7 @@ const plots = (() => {
       const filled = [...taken], crossed = [...lines], nodes = [];
       let cost = 0;
       for (const place of order) {
-        const [own, least] = beside(places[place].label, places[place].at, room, frame, filled, crossed);
+        const [own, least] = beside(places[place].label, places[place].at, places[place].room ?? room, frame, filled, crossed);
         nodes[place] = own;
         cost += least;
       }
@@ -255,7 +259,7 @@ const plots = (() => {
     ruler.font = `600 12px system-ui, "Segoe UI", "DejaVu Sans", sans-serif`;
     const longest = Math.max(0, ...[...lines.map((line) => line.label), ...marks.map(([, name]) => name)].map((name) => ruler.measureText(visible(name)).width));
     // As many units as the place has pixels, so that names are not made smaller with the plot.
-    const width = Math.min(Math.max(report.$("stops").clientWidth, 330), 440), height = Math.min(Math.max(0.95 * width, 330), 400), left = 30, right = Math.min(Math.max(longest + 62, 110), 0.51 * width), top = 14, bottom = 44;
+    const width = Math.min(Math.max(report.$("stops").clientWidth, 330), 440), height = Math.min(Math.max(0.95 * width, 330), 400), left = 30, right = Math.min(Math.max(longest + 65, 110), 0.51 * width), top = 14, bottom = 44;
     const x = (place) => left + ((width - left - right) * place) / Math.max(places.length - 1, 1), y = (share) => top + (height - top - bottom) * (1 - share);
     const parts = [];
     for (const share of [0, 0.25, 0.5, 0.75, 1]) parts.push(draw("line", { x1: left, x2: width - right, y1: y(share), y2: y(share), class: "grid" }), write(left - 6, y(share) + 4, axis(share, "share"), { class: "tick end" }));
@@ -263,7 +267,7 @@ const plots = (() => {
     const path = (points) => "M" + points.map((share, place) => `${x(place)} ${y(share)}`).join("L");
     const ends = [];
     for (const [points, name] of marks) {
-      parts.push(draw("path", { d: path(points), class: "chance" }));
+      parts.push(draw("path", { d: path(points), class: name === "guessing" ? "chance" : "chance constant" }));
       ends.push({ name, points, at: y(points.at(-1)) });
     }
     for (const line of lines) ends.push({ line, name: line.label, points: line.points, at: y(line.points.at(-1)) });
@@ -273,9 +277,9 @@ const plots = (() => {
     ends.forEach((one, place) => { one.at = spread[place]; });
     for (const { line, name, points, at } of ends) {
       const last = places.length - 1, leader = draw("path", { d: `M${x(last) + 6} ${y(points.at(-1))}L${x(last) + 27} ${at}h3`, class: "leader" });
-      const text = write(x(last) + 54, at + 4, fit(name, right - 56, 12, "600"), { class: line ? `name ${line.tone}` : "name guess" }), share = write(x(last) + 49, at + 4, axis(points.at(-1), "share"), { class: "tick end" });
+      const text = write(x(last) + 57, at + 4, fit(name, right - 59, 12, "600"), { class: line ? `name ${line.tone}` : "name guess" }), share = write(x(last) + 49, at + 4, axis(points.at(-1), "share"), { class: "tick end" });
       if (!line) { parts.push(leader, share, text); continue; }
-      parts.push(mark(line.label, line.lines, line.choice, draw("path", { d: path(line.points), class: `line ${line.role} ${line.tone}`, "data-model": line.label }), draw("path", { d: path(line.points), class: "hit-line" }),
+      parts.push(mark(line.label, line.lines, line.choice, draw("path", { d: path(line.points), class: `line ${line.role} ${line.tone}`, "stroke-dasharray": line.dash, "data-model": line.label }), draw("path", { d: path(line.points), class: "hit-line" }),
         ...line.points.map((share, place) => draw("path", { d: SHAPES[line.role], transform: `translate(${x(place)} ${y(share)}) scale(.7)`, class: `point ${line.role} ${line.tone}` })), leader, share, text));
     }
     return make("div", { class: "panel" }, svg(width, height, title_, ...parts));
@@ -289,15 +293,16 @@ const plots = (() => {
     const stages = [...new Set(own.map((row) => row.stage))].sort();
     const names = { 1: "detect", 2: "judge", 3: "revise", 4: "describe" };
     const guess = stages.map((stage) => own.find((row) => row.stage === stage).chance).map((_, place, all) => all.slice(0, place + 1).reduce((product, share) => product * share, 1));
-    const models = order(), best = models.filter((model) => about(model).role === "model").slice(0, 3);
+    const models = order(), above = new Set(rows("levels").filter((row) => here(row) && row.level === data.overall && row.corrected_low > 0).map((row) => row.model)), best = models.filter((model) => about(model).role === "model" && above.has(model)).slice(0, 3);
+    const others = models.filter((model) => !best.includes(model)), DASHES = [null, "8 3", "2 3", "8 3 2 3"];
     const lines = models.map((model) => {
       const list = stages.map((stage) => own.find((row) => row.model === model && row.stage === stage));
       if (list.some((row) => !row || row.gated === null)) return null;
-      return { label: model, role: about(model).role, tone: best.includes(model) ? `first-${best.indexOf(model) + 1}` : "other", points: list.map((row) => row.gated), lost: list, choice: { model, path, protocol: view.protocol, state: "not_correct" },
+      return { label: model, role: about(model).role, tone: best.includes(model) ? `first-${best.indexOf(model) + 1}` : "other", dash: best.includes(model) ? null : DASHES[others.indexOf(model) % DASHES.length], points: list.map((row) => row.gated), lost: list, choice: { model, path, protocol: view.protocol, state: "not_correct" },
         lines: list.map((row) => `${names[row.stage] || `stage ${row.stage}`}: ${number(row.gated)} % ${interval(row.gated_low, row.gated_high)} of ${row.cases} cases`) };
     }).filter(Boolean);
     const same = constant(path, stages.map((stage) => names[stage] || `stage ${stage}`));
-    return [make("h2", {}, "Where models stop seeing"), make("p", { class: "pale small" }, `Share of cases (${PATHS[path] ?? words(path)}) that are right in a stage and in all earlier stages, %; a stage is right if all its questions are. ${same ? `${same.said} ` : ""}${steepest(lines, stages.map((stage) => names[stage] || `stage ${stage}`))}${lines.length > 3 && best.length === 3 ? " The three best models have thick lines." : ""}`),
+    return [make("h2", {}, "Where models stop seeing"), make("p", { class: "pale small" }, `Share of cases (${PATHS[path] ?? words(path)}) that are right in a stage and in all earlier stages, %; a stage is right if all its questions are. ${same ? `${same.said} ` : ""}${steepest(lines, stages.map((stage) => names[stage] || `stage ${stage}`))}${lines.length > 3 ? ` ${["No line is thick, because no model is surely above guessing", "The best model has a thick line", "The two best models have thick lines", "The three best models have thick lines"][best.length]}.` : ""}`),
       slopes({ title: `Stages passed in a row, ${words(path)}`, places: stages.map((stage) => names[stage] || `stage ${stage}`), lines, marks: [[guess, "guessing"], ...(same ? [[stages.map((_, place) => Number(place < same.depth)), same.name]] : [])] })];
   }
 

@@ -114,7 +114,9 @@ const tables = (() => {
 
   // The table as an element. Long tables show their first rows, and a button shows the others.
   function element(name, all = false, everything = false) {
-    const made = grid(name, everything), [lines, by, direction] = sorted(name, made);
+    const made = grid(name, everything), [every, by, direction] = sorted(name, made);
+    // In print, pairs of a model and a baseline are left out.
+    const own = everything && name === "pairs" ? every.filter((line) => !line.cells.some((one) => about(String(one.value)).role === "baseline")) : every, lines = own.length ? own : every;
     const isName = (column) => NAMED.includes(column.name);
     const body = (all ? lines : lines.slice(0, A_SCREEN)).map((line) => make("tr", { class: line.reference ? "reference" : about(line.who).role }, ...made.columns.map((column, place) => {
       const one = line.cells[place], text = isName(column) ? String(one.value ?? "–") : number(one.value, column.form);
