@@ -12,7 +12,9 @@ from chexqa import question_banks
 from chexqa.contract import benchmark, read_run
 from chexqa.contract.cases import IMAGE_ROOT_HINT, MANIFEST, Case, load_case, missing_file, read_manifest
 from chexqa.contract.findings import find
+from chexqa.eval.heatmaps.map_files import ORIGIN_SCHEMA
 from chexqa.eval.leaderboard.submission import check_predictions
+from chexqa.eval.map_makers.prompts import read_prompts
 from chexqa.eval.models import registry
 from chexqa.eval.runs import foreign_lines
 from chexqa.eval.stress.unequal_wordings import unequal
@@ -21,18 +23,25 @@ from chexqa.files.jsonio import check, parse_json, read_lines, read_text, read_y
 from chexqa.files.opening import Given
 from chexqa.files.terminal import plural
 from chexqa.generators.interventions import altered_items
+from chexqa.generators.pipeline.builders.plugins import check_texts
 from chexqa.review.resolve.new_version import CHANGED, MASK_REVIEW
 
 # Beginning of a message about a file: "FILE, line 3: …", "FILE: …" or "FILE, field 'x': …".
 _PLACE = re.compile(r"(?P<file>[^:\n]+?)(?:, line (?P<line>\d+))?(?:, field '[^']*')?: ")
 
 # The field that identifies each kind of YAML file, searched in this order, since a recipe may also have rows.
-_YAML_KINDS = {"models": "models", "task": "recipe", "rows": "published", "kinds": "bank"}
+_YAML_KINDS = {
+    "models": "models", "task": "recipe", "rows": "published", "kinds": "bank", "templates": "map_prompts",
+}  # fmt: skip
+# The schema of a YAML file whose fields are languages; its texts include a question.
+_BY_LANGUAGE = "kind_texts"
 
-# The same for JSON files: a review's batch file, a report's tables, graded maps, a dry run, a study's plan.
+# The same for JSON files: a review's batch file, a report's tables, graded maps, a dry run, a study's plan, the maker
+# of a folder of maps.
 _JSON_KINDS = {
     "batch": "review", "tables": "report", "targets": "heatmaps", "requests": "dry_run", "primary": "plan",
     "references": "leaderboard", "rows": "wording_review",
+    "maker": ORIGIN_SCHEMA,
 }  # fmt: skip
 
 # The field that identifies each kind of line, searched in this order, since a verdict also has a reason.
@@ -212,11 +221,17 @@ def _yaml(path: Path) -> FileReport:
     named = [
         schema for key, schema in _YAML_KINDS.items() if any(line.startswith(f"{key}:") for line in text.splitlines())
     ]
+    if not named and "question:" in text:
+        named = [_BY_LANGUAGE]
     if not named:
         raise InputError(f"{path}: has none of the fields {', '.join(_YAML_KINDS)}, so it is not a chexqa YAML file.")
     record = question_banks.read(path) if named[0] == "bank" else read_yaml(path, named[0])
     if named[0] == "models":
         registry.load(path)
+    if named[0] == "map_prompts":
+        read_prompts(path)
+    if named[0] == _BY_LANGUAGE:
+        check_texts(record, path)
     for finding in record.get("findings", ()):
         find(finding, f"{path}, field 'findings'")
     return FileReport(f"{named[0]} file, fits its schema")

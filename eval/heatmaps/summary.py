@@ -174,7 +174,9 @@ def _means(means: pl.DataFrame, shown: list[str]) -> Table:
     has_intervals = any(means[f"{metric}_low"].is_not_null().any() for metric in shown)
     note = ("95 % intervals below the numbers. " if has_intervals else "") + (
         "point: the map's maximum is in the mask (15 px: or within 15 px of it, in a picture of 1024 px). grid cell: "
-        "the maximum lies in a hit cell of the 8 x 8 grid. given: at the given thresholds. CNR is not a percentage."
+        "the maximum lies in a hit cell of the 8 x 8 grid. "
+        + ("given: at the given thresholds. " if "iou_given" in shown else "")
+        + "CNR is not a percentage."
     )
     made = _empty("Mean of findings (percent)", shown, note)
     for row in means.to_dicts():

@@ -18,6 +18,7 @@ from chexqa.contract import benchmark as benchmarks
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.cases import MANIFEST, Case, load_case, read_manifest
 from chexqa.contract.findings import FINDINGS
+from chexqa.contract.items import MARKER
 from chexqa.contract.kinds import GRID_CELL
 from chexqa.eval.heatmaps.map_files import file_stem
 from chexqa.files.errors import InputError
@@ -98,7 +99,7 @@ def of_benchmark(folder: Path) -> Truth:
     targets: list[Target] = []
     absent: list[Target] = []
     for case in cases.values():
-        if finding[case.case_id] not in FINDINGS:  # a picture of a test marker
+        if finding[case.case_id] == MARKER:
             continue
         rle = case.measures.get("masks", {}).get("lesion")
         answer = answers.get(f"{case.case_id}/{GRID_CELL}")
@@ -214,7 +215,9 @@ class Directory:
     def __init__(self, targets: Iterable[Target]) -> None:
         """Enter every target under each of its file stems."""
         self._by_name: dict[str, list[Target]] = {}
+        self._spellings = dict(_SPELLINGS)
         for target in targets:
+            self._spellings.setdefault(target.finding.lower(), target.finding)
             for name in target.file_stems:
                 self._by_name.setdefault(name, []).append(target)
 
@@ -227,7 +230,7 @@ class Directory:
         whole = self._by_name.get(stem, [])
         if whole:
             return _only(whole, where)
-        for spelling, finding in _SPELLINGS.items():
+        for spelling, finding in self._spellings.items():
             if stem.lower().endswith(f"_{spelling}"):
                 named = self._by_name.get(stem[: -len(spelling) - 1])
                 if named is not None:

@@ -13,8 +13,7 @@ import numpy as np
 from chexqa.contract import benchmark as benchmarks
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.cases import IMAGE_ROOT_HINT, MANIFEST, Case, read_manifest
-from chexqa.contract.findings import FINDINGS
-from chexqa.contract.items import Item
+from chexqa.contract.items import MARKER, Item
 from chexqa.eval.heatmaps.map_files import map_name
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import is_file
@@ -103,7 +102,7 @@ def _of_benchmark(bench: Benchmark) -> Cases:
     """
     pictures: dict[str, str | None] = {}
     findings: dict[str, str] = {}
-    for item in (item for item in bench.items if item.finding in FINDINGS):
+    for item in (item for item in bench.items if item.finding != MARKER):
         findings.setdefault(item.case_id, item.finding)
         pictures[item.case_id] = pictures.get(item.case_id) or _radiograph(item)
     plain = {case: image for case, image in pictures.items() if image is not None}

@@ -225,7 +225,8 @@ def _headline(part: Frames) -> Table:
                            percent(grid.get("chance"))], "dim")  # fmt: skip
     _add(table, PRIOR, [*of_levels("prior_corrected"), NO_NUMBER], "dim")
     _add(table, OTHERS_CELL, [*[NO_NUMBER] * 4, percent(grid.get("most_frequent"))], "dim")
-    _add(table, "highest possible", [*["100.0"] * 4, percent(grid.get("ceiling"))], "dim")
+    _add(table, "highest possible", [*("100.0" if (level,) in facts else NO_NUMBER for level in columns),
+                                    percent(grid.get("ceiling"))], "dim")  # fmt: skip
     return table
 
 

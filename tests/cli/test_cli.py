@@ -336,6 +336,35 @@ def test_an_estimate_takes_the_reply_s_length_and_the_cache_from_the_command_lin
     assert cached["cost_usd"] < plain["cost_usd"]
 
 
+WORDING = "name: own\ntemplates: ['{finding}']\nnegatives: []\nfindings: {}\n"
+ORIGIN = (
+    '{"schema_version": 1, "tool_version": "1", "maker": "m", "family": "m", "domain": null, "weights": null, '
+    f'"prompts": {{"name": "p", "hash": "{"0" * 64}"}}, "cases": "c"}}'
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "change", "kind", "error"),
+    [
+        ("parts.yaml", "en:\n  question: 'Parts? {note}'\n", ("note", "nota"), "kind_texts", "{nota} is not a known"),
+        ("words.yaml", WORDING, ("{finding}", "{find}"), "map_prompts", "{find} is not a known placeholder"),
+        ("maps/maker.json", ORIGIN, ('"cases": "c"', '"cases": 3'), "map_folder", "field 'cases': 3 must be a text"),
+    ],
+)
+def test_validate_knows_what_map_makers_and_plugins_read(
+    name: str, right: str, change: tuple[str, str], kind: str, error: str, cli: Cli, tmp_path: Path
+) -> None:
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    given = file.parent if file.parent.name == "maps" else file
+    file.write_text(right, encoding="utf-8")
+    code, out, _ = cli("validate", given)
+    assert (code, kind in out) == (0, True)
+    file.write_text(right.replace(*change), encoding="utf-8")
+    code, out, err = cli("validate", given, "--format", "github")
+    assert (code, error in err, out.startswith("::error file=")) == (2, True, True)
+
+
 def test_validate_tells_github_the_file_and_the_line(cli: Cli, tmp_path: Path) -> None:
     """A workflow command must be one line, in which colons and commas of a name and line feeds are escaped."""
     folder = tmp_path / "a,b"

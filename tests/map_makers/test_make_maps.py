@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from analytic_maker import CELL, cosines, planted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chexqa.eval.heatmaps import metrics
+from chexqa.eval.heatmaps import metrics, targets
 from chexqa.eval.heatmaps.map_files import map_name, read_map, read_score
 from chexqa.eval.map_makers import prompts
+from chexqa.eval.map_makers.cases_to_map import read_cases
 from chexqa.eval.map_makers.geometry import InputFormat
 from chexqa.imaging import masks
 
@@ -69,8 +71,8 @@ def test_every_case_gets_a_map_and_a_score_and_the_maps_point_at_the_planted_pat
     assert read_score(stored) == table["score"][0]
     about = json.loads((tmp_path / "maps" / "maker.json").read_text())
     assert (about["maker"], about["domain"], about["weights"]) == ("analytic", "general", None)
-    code, _, err = cli("heatmaps", "grade", tmp_path / "maps", "--masks", cases, "-o", tmp_path / "graded")
-    assert (code, err) == (0, "")
+    code, printed, err = cli("heatmaps", "grade", tmp_path / "maps", "--masks", cases, "-o", tmp_path / "graded")
+    assert (code, err, "given" in printed) == (0, "", False)
     rows = pl.read_parquet(tmp_path / "graded" / "heatmaps.parquet")
     assert rows["pointing"].to_list() == [1, 1]
 
@@ -117,6 +119,17 @@ def test_maps_of_changed_code_are_refused_and_names_are_taken_once(tmp_path: Pat
     assert "line 3, function 'made': the map maker 'clip-cosine' is already registered by" in err
     code, _, err = run("twice", 1, file=tmp_path / "other.py")
     assert (code, f"'twice' is already registered by {plugin}; rename one of them" in err) == (2, True)
+
+
+def test_a_benchmark_of_an_unknown_finding_has_cases_and_targets(handmade: Any) -> None:
+    measures = {"masks": {"lesion": masks.to_rle(np.eye(30, dtype=bool))}}
+    case = handmade.case("x1/hiatal_hernia", "hiatal_hernia", "revision_free", detection=(1,), measures=measures)
+    bench = handmade.write()
+    assert [one.finding for one in read_cases(bench).cases] == ["hiatal_hernia"]
+    (target,) = targets.of_benchmark(bench).targets
+    assert target.case_id == case
+    image = replace(target, file_stems=frozenset({"image"}))
+    assert targets.Directory([image]).find("image_hiatal_hernia", "maps") is image
 
 
 def test_a_folder_of_another_makers_maps_is_refused(tmp_path: Path, cli: Cli) -> None:

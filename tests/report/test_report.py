@@ -545,6 +545,14 @@ def test_runs_of_different_benchmarks_are_refused(cli: Cli, phantom_run: Path, t
     assert "grade them separately" in err
 
 
+def test_a_level_without_items_has_no_highest_score(cli: Cli, handmade: Any, tmp_path: Path) -> None:
+    handmade.case("a", "effusion", "lesion_free", detection=(2,))
+    code, out, _ = cli("grade", log(tmp_path / "run", handmade.write()), "--table", "headline")
+    assert code == 0
+    (row,) = [line.split() for line in out.splitlines() if line.startswith("highest possible")]
+    assert row[2:] == ["100.0", "–", "–", "100.0", "–"]  # the mean is that of the levels with items
+
+
 def test_a_folder_that_is_no_run_is_refused(cli: Cli, tmp_path: Path) -> None:
     code, _, err = cli("grade", tmp_path)
     assert code == 2

@@ -87,8 +87,7 @@ def question(kind: Kind, bank: Path) -> Callable[[Builder], Builder]:
         )
     declared(declaration(kind), f"the plugin of the kind '{kind.name}'")
     texts = read_yaml(bank, "kind_texts")
-    for language, words in texts.items():
-        check_braces(words["question"], set(), {"finding", "note"}, f"{bank}, field '{language}.question'")
+    check_texts(texts, bank)
     code = _hash(inspect.stack(0)[1].filename)
 
     def register(builder: Builder) -> Builder:
@@ -96,6 +95,12 @@ def question(kind: Kind, bank: Path) -> Callable[[Builder], Builder]:
         return builder
 
     return register
+
+
+def check_texts(texts: Record, bank: Path) -> None:
+    """Raise ``InputError`` for a question that has a placeholder other than ``{finding}`` and ``{note}``."""
+    for language, words in texts.items():
+        check_braces(words["question"], set(), {"finding", "note"}, f"{bank}, field '{language}.question'")
 
 
 def load(names: Iterable[str]) -> list[Question]:
