@@ -377,6 +377,19 @@ def test_refusals_stand_beside_a_name_and_a_silent_model_has_no_rank_letter_or_c
     assert re.search(r"^good \(answered [\d.]+ %\)", told, re.MULTILINE), "a card says so, too"
 
 
+def test_what_stands_out_is_said_of_a_model_only_where_a_table_shows_it(page: Any) -> None:
+    lines = page.locator(".standing li").all_inner_texts()
+    assert any(re.match(r"fair: no readable answer to [\d.]+ % of the questions", line) for line in lines)
+    good = "row.model === 'good' && report.here(row)"
+    yes = f"{good} && row.kind === 'detection'"
+    told = changed(page, "decisions", yes, "row.yes_rate = 0.96")
+    assert "good: “yes” to 96.0 % of the detection questions." in told
+    assert "96.0 % of the detection" not in changed(page, "decisions", yes, "row.yes_rate = 0.94")
+    mixed = "Object.assign(row, { gain: 0.5, gain_low: 0.1, gain_high: 0.8 })"
+    assert "good: better with left and right exchanged in the key (" in changed(page, "swapped", good, mixed)
+    assert "good: better with" not in changed(page, "swapped", good, mixed.replace("0.1", "-0.1"))
+
+
 def test_a_score_says_why_it_has_no_interval_or_no_number(page: Any) -> None:
     few = "row.level === 'fine' && row.model === 'good'"
     told = changed(page, "levels", few, "row.corrected = 0.99; row.corrected_low = null; row.patients = 3")

@@ -249,7 +249,22 @@ const leaderboard = (() => {
     return make("p", { class: "pale small legend" }, said.filter(Boolean).join(" "));
   }
 
-  const board = () => [legend(), table()];
+  // What stands out in a model's answers: only what an interval, a count or a share of other tables shows.
+  function remarks(model) {
+    const of = (name) => rows(name).filter((row) => here(row) && row.model === model), exchanged = of("swapped").filter((row) => row.gain_low > 0);
+    const [said] = of("decisions").filter((row) => row.kind === "detection" && row.yes_rate !== null), [altered] = of("grounding"), read = readable(model) ?? 1;
+    return [read < ANSWERED ? `no readable answer to ${number(1 - read)} % of the questions` : null,
+      said && said.yes_rate >= 0.95 ? `“yes” to ${number(said.yes_rate)} % of the detection questions` : null,
+      exchanged.length ? `better with left and right exchanged in the key (${exchanged.map((row) => `${words(row.kind)}: ${number(row.gain)} points ${interval(row.gain_low, row.gain_high)}`).join(", ")})` : null,
+      altered?.cgr === 0 && altered.cgr_high != null ? "no right “yes” changed where the lesion was filled in" : null].filter(Boolean);
+  }
+
+  function standing() {
+    const found = order().filter((model) => about(model).role === "model").map((model) => [model, remarks(model)]).filter(([, list]) => list.length);
+    return found.length ? make("div", { class: "pale small standing" }, "What stands out", make("ul", {}, ...found.map(([model, list]) => make("li", {}, report.whole(model), `: ${list.join("; ")}.`)))) : null;
+  }
+
+  const board = () => [legend(), table(), standing()].filter(Boolean);
 
   function show() {
     report.$("best").replaceChildren(best());
