@@ -585,15 +585,16 @@ def cells(table: Any) -> list[list[str]]:
 def test_a_mark_says_its_interval_and_items_and_opens_them_in_the_gallery(page: Any, report: Path) -> None:
     unfold(page, "levels")
     mark = page.locator('#levels a.mark[aria-label^="good:"]').first
-    mark.focus()
-    said = page.locator("#tip").inner_text()
+    said, box, row = mark.evaluate(
+        "(node) => { node.focus(); const tip = document.getElementById('tip');"
+        " return [tip.innerText, tip.getBoundingClientRect().toJSON(), node.getBoundingClientRect().toJSON()]; }"
+    )
     levels = pl.read_csv(report / "tables" / "levels.csv").filter(
         (pl.col("model") == "good") & (pl.col("level") == "coarse") & (pl.col("protocol") == "end_to_end")
     )
     low, high = (f"{100 * levels[f'corrected_{end}'][0]:.1f}" for end in ("low", "high"))
     assert f"[{low}, {high}]" in said
     assert f"n = {levels['items'][0]} items of {levels['patients'][0]} patients" in said
-    box, row = page.locator("#tip").bounding_box(), mark.bounding_box()
     assert box["x"] >= row["x"] + row["width"], "beside the plot, not over its rows"
     where, _, choice = mark.get_attribute("href").partition("#")
     assert where == "gallery.html"
