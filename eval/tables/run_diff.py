@@ -97,14 +97,14 @@ def compare_runs(
         )
     one = find_benchmark(runs[0], folders[0])
     other = one if abouts[0]["hash"] == abouts[1]["hash"] else find_benchmark(runs[1], folders[1])
-    same = _same_items(one, other)
+    same, unlike = _same_items(one, other)
     if not same:
         raise InputError(f"{second}: has no item in common with {first}; give runs that asked the same items.")
     chosen = [models] if models else matching_models(runs)
     if reread:
         runs = rereading.reread(one, runs[:1])[0][0], rereading.reread(other, runs[1:])[0][0]
     frames, note = (grade(one, runs[:1]), grade(other, runs[1:])), rereading.mixed(runs)
-    found = [_compare(one, runs, frames, names, same, len(other.items), margin) for names in chosen]
+    found = [_compare(one, runs, frames, names, same, unlike, margin) for names in chosen]
     return [replace(one, note=note) for one in sorted(found, key=lambda one: -one.items.height)]
 
 
@@ -163,16 +163,34 @@ def matching_models(runs: tuple[Run, Run]) -> list[tuple[str, str]]:
     )
 
 
-def _same_items(one: Benchmark, other: Benchmark) -> set[str]:
-    """Return the ids of the items with the same question, options, pictures and key in both benchmarks."""
+def _same_items(one: Benchmark, other: Benchmark) -> tuple[set[str], dict[str, int]]:
+    """Return the ids of the items with the same question, options, pictures and key in both benchmarks.
+
+    The second value is the number of other items, keyed by the reason and their kinds.
+    """
     if one is other:
-        return set(one.item)
+        return set(one.item), {}
     keys = one.key("comparing")[0], other.key("comparing")[0]
-    return {
-        item_id
-        for item_id, item in one.item.items()
-        if other.item.get(item_id) == item and keys[0][item_id].answer == keys[1][item_id].answer
-    }
+    same, reasons = set[str](), dict[str, list[str]]()
+    for item_id, item in (other.item | one.item).items():
+        twin = other.item.get(item_id) if item_id in one.item else None
+        if twin is None:
+            why = "in one benchmark only"
+        elif (item.turn_images, item.alone_images) != (twin.turn_images, twin.alone_images):
+            why = "the pictures differ"
+        elif item != twin:
+            why = "the question or its options differ"
+        elif keys[0][item_id].answer != keys[1][item_id].answer:
+            why = "the key differs"
+        else:
+            same.add(item_id)
+            continue
+        reasons.setdefault(why, []).append(item.kind)
+    return same, {f"{why} ({_named(kinds)})": len(kinds) for why, kinds in reasons.items()}
+
+
+def _named(kinds: Sequence[str]) -> str:
+    return ", ".join(kind.replace("_", " ") for kind in kind_order(kinds) if kind in kinds)
 
 
 def _compare(
@@ -181,7 +199,7 @@ def _compare(
     frames: tuple[pl.DataFrame, pl.DataFrame],
     names: tuple[str, str],
     same: set[str],
-    others: int,
+    unlike: dict[str, int],
     margin: float,
 ) -> Compared:
     """Return the comparison of one model of each run, over the items that both answered."""
@@ -196,7 +214,7 @@ def _compare(
     open_ones = [set(side.filter(pl.col("state").is_in(UNFINISHED))["item_id"]) for side in sides]
     both = (asked[0] & asked[1] & same) - open_ones[0] - open_ones[1]
     left_out = {
-        "not the same in both benchmarks": max(len(benchmark.items), others) - len(same),
+        **unlike,
         "not asked of both": len(((asked[0] | asked[1]) & same) - (asked[0] & asked[1])),
         "unfinished in one or both": len((open_ones[0] | open_ones[1]) & asked[0] & asked[1] & same),
     }
