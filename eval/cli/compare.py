@@ -40,6 +40,9 @@ _PATH = click.Path(path_type=Path)
 @click.option(
     "--shared", is_flag=True, help="Allow runs of two different benchmarks, and compare the items that are in both."
 )
+@click.option("--other-wording", is_flag=True,
+              help="As --shared, and compare items also if only the words of question and options differ, as in two "
+              "languages.")  # fmt: skip
 @click.option("--fresh", is_flag=True,
               help="Show how far each model's accuracy falls from RUN_A to RUN_B. The benchmark of RUN_B must be a "
               "fresh seed ('chexqa freshen') of the benchmark of RUN_A. With --fresh, the default of --margin is "
@@ -64,6 +67,7 @@ def compare(
     first: Path,
     second: Path | None,
     shared: bool,
+    other_wording: bool,
     fresh: bool,
     names: str | None,
     folders: tuple[Path, ...],
@@ -75,8 +79,9 @@ def compare(
 ) -> None:
     """Show what changed from RUN_A to RUN_B, score by score and item by item, with paired tests.
 
-    Models of the same name are compared, on the items that both runs asked. Runs of different benchmarks need --shared
-    or --fresh. A run may be a file of predictions made elsewhere (.jsonl); two such files need --benchmark.
+    Models of the same name are compared, on the items that both runs asked. Runs of different benchmarks need --shared,
+    --other-wording or --fresh. A run may be a file of predictions made elsewhere (.jsonl); two such files need
+    --benchmark.
     """
     places = (*folders, None, None)[:2]
     if second is None:
@@ -87,7 +92,7 @@ def compare(
             )
         second = first
     if fresh:
-        for option, given in (("--shared", shared), ("--plan", plan is not None)):
+        for option, given in (("--shared", shared), ("--other-wording", other_wording), ("--plan", plan is not None)):
             if given:
                 raise InputError(
                     f"{option} cannot be given with --fresh, which has its own choice of items and its own verdicts; "
@@ -99,7 +104,7 @@ def compare(
     planned = None if plan is None else planning.read_plan(plan)
     default = DEFAULT_MARGIN if planned is None else planned.margin
     found = compare_runs(
-        first, second, shared, _pair(names), places, reread, default if margin is None else margin / 100
+        first, second, shared, _pair(names), places, reread, default if margin is None else margin / 100, other_wording
     )
     if planned is not None:
         _check_plan(planned, found, margin)

@@ -15,6 +15,7 @@ import polars as pl
 from chexqa.contract import benchmark as benchmarks
 from chexqa.contract import read_run
 from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import Item
 from chexqa.contract.kinds import LEVELS, kind_order
 from chexqa.contract.read_run import Run
 from chexqa.eval.scoring import predictions, rereading
@@ -74,6 +75,7 @@ class Compared:
 def compare_runs(
     first: Given, second: Given, shared: bool = False, models: tuple[str, str] | None = None,
     benchmark_folders: Sequence[Given | None] = (None, None), reread: bool = False, margin: float = MARGIN,
+    other_wording: bool = False,
 ) -> list[Compared]:  # fmt: skip
     """Return a comparison of the two runs for each pair of models: the pair ``models``, or every matching pair.
 
@@ -85,19 +87,21 @@ def compare_runs(
       of predictions, the benchmark of the other run.
     - ``reread``: True to read the stored replies again with the current parser.
     - ``margin``: scores (fractions) that differ by less are called alike.
+    - ``other_wording``: True to compare items also if only the words of question and options differ, as in two
+      languages; it includes ``shared``.
     """
     folders = [optional_path(folder) for folder in benchmark_folders]
     first, second = Path(first), Path(second)
     runs = load_pair((first, second), folders)
     abouts = [run.about["benchmark"] for run in runs]
-    if abouts[0]["hash"] != abouts[1]["hash"] and not shared:
+    if abouts[0]["hash"] != abouts[1]["hash"] and not (shared or other_wording):
         raise InputError(
             f"{second}: this run is of benchmark {label(abouts[1])}, but {first} is of {label(abouts[0])}; to compare "
             "the items that are in both benchmarks, add --shared."
         )
     one = find_benchmark(runs[0], folders[0])
     other = one if abouts[0]["hash"] == abouts[1]["hash"] else find_benchmark(runs[1], folders[1])
-    same, unlike = _same_items(one, other)
+    same, unlike = _same_items(one, other, other_wording)
     if not same:
         raise InputError(f"{second}: has no item in common with {first}; give runs that asked the same items.")
     chosen = [models] if models else matching_models(runs)
@@ -163,22 +167,28 @@ def matching_models(runs: tuple[Run, Run]) -> list[tuple[str, str]]:
     )
 
 
-def _same_items(one: Benchmark, other: Benchmark) -> tuple[set[str], dict[str, int]]:
+def _same_items(one: Benchmark, other: Benchmark, other_wording: bool) -> tuple[set[str], dict[str, int]]:
     """Return the ids of the items with the same question, options, pictures and key in both benchmarks.
 
+    With ``other_wording``, the words of question and options may differ, but not the number of options.
     The second value is the number of other items, keyed by the reason and their kinds.
     """
     if one is other:
         return set(one.item), {}
+    if other_wording and one.about["seed"] != other.about["seed"]:
+        raise InputError(
+            f"{other.folder}: was made with seed {other.about['seed']} and {one.folder} with {one.about['seed']}, so "
+            "their options may have another order; compare two wordings that were made with the same seed."
+        )
     keys = one.key("comparing")[0], other.key("comparing")[0]
     same, reasons = set[str](), dict[str, list[str]]()
     for item_id, item in (other.item | one.item).items():
         twin = other.item.get(item_id) if item_id in one.item else None
         if twin is None:
             why = "in one benchmark only"
-        elif (item.turn_images, item.alone_images) != (twin.turn_images, twin.alone_images):
+        elif _pictures(item) != _pictures(twin):
             why = "the pictures differ"
-        elif item != twin:
+        elif len(item.options) != len(twin.options) or (item != twin and not other_wording):
             why = "the question or its options differ"
         elif keys[0][item_id].answer != keys[1][item_id].answer:
             why = "the key differs"
@@ -187,6 +197,11 @@ def _same_items(one: Benchmark, other: Benchmark) -> tuple[set[str], dict[str, i
             continue
         reasons.setdefault(why, []).append(item.kind)
     return same, {f"{why} ({_named(kinds)})": len(kinds) for why, kinds in reasons.items()}
+
+
+def _pictures(item: Item) -> tuple[object, ...]:
+    """Return all pictures of an item and its options, and the colours and sides of its options."""
+    return item.turn_images, item.alone_images, [(one.n, one.image, one.color, one.side) for one in item.options]
 
 
 def _named(kinds: Sequence[str]) -> str:

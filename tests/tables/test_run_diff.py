@@ -144,6 +144,8 @@ def test_different_benchmarks_are_refused_or_compared_on_shared_items(cli: Cli, 
     (one,) = compare_runs(first, second, shared=True)
     assert one.items.height == 1
     assert one.left_out == {"in one benchmark only (detection)": 1, "the question or its options differ (detection)": 1}
+    (one,) = compare_runs(first, second, other_wording=True)
+    assert (one.items.height, one.left_out) == (2, {"in one benchmark only (detection)": 1})
 
 
 def test_unfinished_items_are_left_out_and_counted(tiny_benchmark: Path, tmp_path: Path) -> None:
