@@ -97,7 +97,8 @@ class LoadedRun(Run):
     def frame(self) -> pl.DataFrame:
         """Return a row for each question on original pictures, with the columns of ``docs/columns.md``.
 
-        ``parsed`` has the option numbers that the model chose. Answers are in place of the errors before them.
+        ``parsed`` has the option numbers that the model chose. If a question first failed and was answered later, the
+        row has the later answer.
         """
         rows = []
         for turn in self.turns:

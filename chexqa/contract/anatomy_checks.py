@@ -75,5 +75,6 @@ def check_lesion(finding: Finding, lesion: Mask, anatomy: Mapping[str, Mask]) ->
     if not any((lesion & mask).any() for mask in anatomy.values()):
         raise InputError(
             f"the lesion's mask overlaps none of {', '.join(anatomy)}; check that these masks belong to this image and "
-            "that none of them is mirrored; if your labels exclude each other, give the organs with the lesion in them."
+            "that none of them is mirrored; if each pixel has only one label, so that the lesion is cut out of the "
+            "organs, give organ masks that include the lesion."
         )

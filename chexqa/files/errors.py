@@ -145,7 +145,8 @@ def plugin_code(failure: str, called: object = None) -> Iterator[None]:
 def defined(called: object) -> str:
     """Return file, line and name of a function outside chexqa, such as ``"mine.py, line 3, function 'maker': "``.
 
-    For an object, they are those of its call. Return ``""`` for chexqa's own functions and those without Python code.
+    For an object that is not a function, they are those of its ``__call__`` method. Return ``""`` for chexqa's own
+    functions and those without Python code.
     """
     function = inspect.unwrap(called) if inspect.isroutine(called) else getattr(type(called), "__call__", None)  # noqa: B004
     function = getattr(function, "__func__", function)

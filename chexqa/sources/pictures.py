@@ -285,8 +285,8 @@ def picture_of_segments(path: Path, name: str, files: Pictures) -> tuple[str, bo
     """Return a name by which to find a DICOM SEG's picture, and True if the SEG itself refers to this picture.
 
     - If the SEG refers to one of ``files``: the name of this picture.
-    - If it refers to a picture that is not in ``files``, and the picture with the SEG's name has another SOP Instance
-      UID than the one referred to: "".
+    - If it refers to a picture that is not in ``files``, and the picture with the SEG's name is a different one (by its
+      SOP Instance UID): "".
     - Otherwise: ``name``, the name of the SEG's file.
     """
     uid = read_segments(path).picture or ""

@@ -133,7 +133,7 @@ def _check_origin(folder: Path, about: Record) -> None:
     known = read_json(path, ORIGIN_SCHEMA)
     if "code" in known and known["code"] != about.get("code"):
         raise InputError(
-            f"{path}, field 'code': the folder has maps of other code of the plugin than the present code; remove the "
+            f"{path}, field 'code': the maps in this folder were made before the plugin's code was changed; remove the "
             "folder, or name another with -o."
         )
     for field in ("maker", "weights", "prompts", "cases"):

@@ -51,7 +51,7 @@ def of_callable(given: Any, name: str | None = None, devices: Iterable[str] = ()
     check_record({"models": [record]}, "models", f"{target.who}, its attributes")
     if not called.strip() or "," in called or not called.isprintable():
         raise InputError(
-            f"{target.who}: a model cannot be called {called!r}; choose a name without commas and line breaks."
+            f"{target.who}: {called!r} is not a valid name for a model; choose one without commas and line breaks."
         )
     return Model(
         name=called, litellm=f"{CALLABLE}{called}", domain=None, access="open", price=Price(0, 0), python=target,

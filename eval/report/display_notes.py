@@ -212,7 +212,7 @@ def unfinished(states: pl.DataFrame, elsewhere: set[str], allow_partial: bool) -
 
 
 def asked() -> pl.Expr:
-    """Return the number of questions with a reply in a row of ``states``."""
+    """Return an expression that counts, for each row of ``states``, the questions that got a reply."""
     return (pl.col("items") - pl.sum_horizontal(NO_REPLY)).alias("asked")
 
 
@@ -222,7 +222,7 @@ def is_silent() -> pl.Expr:
 
 
 def unfinished_models(graded: Graded, states: pl.DataFrame) -> Iterable[str]:
-    """Yield a line for each model without a readable answer, or with unfinished or altered items open, by protocol.
+    """Yield a line for each model and protocol without a readable answer, or with items that have no final answer yet.
 
     If there are several protocols, each line begins with its protocol.
     """

@@ -245,7 +245,7 @@ def bad_cases() -> dict[str, tuple[Callable[[Path], None], dict[str, Any], str]]
             nothing, line(mask={"polygons": [[[1, 1], [900, 1], [5, 5]]]}), "outside the image of 80 x 60 px"),
         "a polygon has an absurd number": (
             nothing, line(mask={"polygons": [[[1e18, 1], [9, 1], [5, 5]]]}), "point (1e+18, 1), outside the image"),
-        "the lesion touches nothing": (put("m/effusion.png", far), line(), "if your labels exclude each other"),
+        "the lesion touches nothing": (put("m/effusion.png", far), line(), "if each pixel has only one label"),
         "the lungs are swapped": (nothing, line(anatomy=swapped), "exchange the two masks"),
         "the lungs overlap": (put("m/left_lung.png", wide), line(), "overlap in 100% of the smaller lung"),
     }  # fmt: skip

@@ -417,7 +417,7 @@ def test_every_protocol_asks_a_callable(protocol: str, bench: Benchmark, module:
             ":M",
             "needs the argument 'folder' (__init__ in my_model.py, line 2); give 'folder' a default value",
         ),
-        ("class M:\n  name = 'a\\nb'\n  def answer(s, m): pass\n", ":M", "a model cannot be called 'a\\nb'"),
+        ("class M:\n  name = 'a\\nb'\n  def answer(s, m): pass\n", ":M", "'a\\nb' is not a valid name for a model"),
         (None, ":f,other.py", "give --python again for each of several models"),
         ("def answer(m): pass\nanswer.max_images = 0\n", "", "0 must be at least 1"),
         (

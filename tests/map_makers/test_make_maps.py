@@ -111,7 +111,7 @@ def test_maps_of_changed_code_are_refused_and_names_are_taken_once(tmp_path: Pat
     assert run("twice", 1)[0] == 0
     before = (out / "scores.csv").read_bytes()
     code, _, err = run("twice", 2)
-    assert (code, "field 'code': the folder has maps of other code of the plugin" in err) == (2, True)
+    assert (code, "field 'code': the maps in this folder were made before" in err) == (2, True)
     assert (out / "scores.csv").read_bytes() == before
     assert run("twice", 1)[1].endswith("kept 4 existing maps\n")
     code, _, err = run("clip-cosine", 1)

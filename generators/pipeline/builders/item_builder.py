@@ -86,7 +86,7 @@ class ItemBuilder:
         - ``flags``: further flags of the key.
         - ``chance``: the probability that a guess is right; by default, all legal answers are equally likely.
 
-        Raise ``ValueError`` for an item or a key of a plugin that a benchmark cannot have.
+        Raise ``ValueError`` if a plugin's item or key is not allowed in a benchmark.
         """
         field = FINDINGS[self.finding].field if self.finding in FINDINGS else None  # a test marker is not a finding
         note = self.bank["notes"]["heart_overlap"] if field == "lung" else ""
