@@ -41,8 +41,8 @@ _PATH = click.Path(path_type=Path)
     "--shared", is_flag=True, help="Allow runs of two different benchmarks, and compare the items that are in both."
 )
 @click.option("--other-wording", is_flag=True,
-              help="As --shared, and compare items also if only the words of question and options differ, as in two "
-              "languages.")  # fmt: skip
+              help="As --shared, but items that differ only in the words of question and options (as in two languages) "
+              "also count as the same.")  # fmt: skip
 @click.option("--fresh", is_flag=True,
               help="Show how far each model's accuracy falls from RUN_A to RUN_B. The benchmark of RUN_B must be a "
               "fresh seed ('chexqa freshen') of the benchmark of RUN_A. With --fresh, the default of --margin is "

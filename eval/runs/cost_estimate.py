@@ -210,8 +210,8 @@ def image_tokens(rule: Mapping[str, Any] | None, size: Size) -> int:
     - ``fixed``: the same number of tokens for every picture.
     - ``patches``: ``factor`` tokens for each square needed to cover the picture (at most ``limit`` squares), plus
       ``extra`` tokens.
-    - ``tiles``: ``tokens`` for each square of a grid (at most ``limit`` squares) with about the picture's aspect ratio,
-      plus ``tokens`` once more if the grid has more than one square.
+    - ``tiles``: the picture is divided into at most ``limit`` squares. Each square takes ``tokens`` tokens; if there is
+      more than one, ``tokens`` is added once more.
     """
     if rule is None:
         return 0

@@ -220,10 +220,10 @@ def p_by_permutation(observed: float, draw: Callable[[], float], exceedances: in
 def bins(values: Sequence[float | str], parts: Sequence[npt.NDArray[np.intp]]) -> dict[str, Flags]:
     """Return the bins of a feature's values, keyed by name; a bin has one flag for each value, True if it is inside.
 
-    - Each frequent value has a bin, which holds all values equal to it.
-    - Numbers also have bins by size, such as "high" and "low". A number is compared only with numbers of its own part.
+    ``parts`` divides the values, for example by finding; each part is an array of indices into ``values``.
 
-    ``parts`` divides the values, for example by finding. Each part is an array of indices into ``values``.
+    - Each frequent value has a bin, which holds all values equal to it.
+    - Numbers also have bins by size, such as "high" and "low". What is high or low is judged within each part.
     """
     counts = Counter(values)
     few = len(counts) <= _FEW

@@ -302,11 +302,11 @@ def area_categories(changes: Weights) -> Numbers:
     """Return two categories ``(N, 2)`` for each of N sets of four pictures, one right and three wrong.
 
     ``changes (N, 3)`` is ``log(wrong area / right area)`` of the wrong pictures. A category is ``4 * grade + rank``.
-    The rank is the same in both categories of a set; each has a grade of its own:
+    Both categories of a set have the same rank, and each category has its own grade:
 
     - rank: the number of wrong pictures with a smaller area than the right picture (0 to 3).
-    - grade in the first category: how much the two smallest areas differ (0 little, 1 more, 2 much).
-    - grade in the second category: how much the smallest and the largest area differ (0 little, 1 more, 2 much).
+    - grade of the first category: how much the two smallest areas differ (0 little, 1 more, 2 much).
+    - grade of the second category: how much the smallest and the largest area differ (0 little, 1 more, 2 much).
     """
     areas = np.sort(np.pad(changes, ((0, 0), (0, 1))), axis=1)
     ranks = (changes < 0).sum(axis=1)

@@ -74,8 +74,8 @@ def question(kind: Kind, bank: Path) -> Callable[[Builder], Builder]:
 
     ``bank`` is a YAML file with the texts of the kind, keyed by language; one of the texts is ``question``.
 
-    Raise ``InputError`` if chexqa already has a kind with this name or if ``bank`` cannot be read, and ``ValueError``
-    or ``TypeError`` if ``kind`` is declared in any other way that is not allowed for a plugin.
+    Raise ``InputError`` if chexqa already has a kind with this name or if ``bank`` cannot be read. Raise ``ValueError``
+    or ``TypeError`` if the declaration of ``kind`` breaks another rule for plugins.
     """
     if not _NAME.fullmatch(kind.name):
         raise ValueError(f"the name '{kind.name}' is not of the form {_NAME.pattern}; give the kind another name")
