@@ -41,6 +41,7 @@ def observers() -> ModuleType:
     return module
 
 
+@pytest.mark.long
 def test_the_fit_recovers_known_thresholds_and_its_intervals_hold_them(observers: ModuleType) -> None:
     random, truth = np.random.default_rng(3), 8.0
     found = np.array([observers.run(random, truth) for _ in range(8)])
