@@ -91,8 +91,11 @@ _NO_KEY = "Or ask the baselines, which need neither key nor server: --models bas
               help="Versions of the radiograph to ask about: original, target (lesion filled in), partial (lesion "
               "partly filled in), irrelevant (other lung tissue filled in), mirror (mirrored); may be repeated  "
               "[default: original].")  # fmt: skip
-@click.option("--overlay-only", is_flag=True,
-              help="Send only the drawings on plain grey (made by 'generate --with-controls').")  # fmt: skip
+@click.option(
+    "--overlay-only",
+    is_flag=True,
+    help="Send the drawings on plain grey in place of the radiographs; needs 'generate --with-controls'.",
+)
 @click.option("--rotate", "rotations", default=1, show_default=True, type=_TIMES, metavar="N",
               help="Hold each conversation N times, once for each of N orders of the options.")  # fmt: skip
 @click.option("--repeats", default=1, show_default=True, type=_TIMES, metavar="K",

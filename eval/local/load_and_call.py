@@ -65,7 +65,7 @@ class Served:
         self._call = getattr(made, BATCH if self.traits.batches else ANSWER, made)
 
     def run_load(self, device: str | None) -> None:
-        """Load the callable; call this only in a thread without a running event loop."""
+        """Load the callable. This method must run in a thread that has no running event loop."""
         self._runner.run(self.load(device))
 
     def run(self, conversations: Sequence[Conversation]) -> list[Outcome]:

@@ -18,7 +18,10 @@ EXPANSION, CONTRACTION = POINT_KINDS
 
 
 def priors(bench: Benchmark) -> list[Result]:
-    """Return, for each kind, how often its most frequent answer is right: over all findings, then for each finding."""
+    """Return, for each kind, how often a model is right that always gives a finding's most frequent right answer.
+
+    The first result of a kind is on all findings together; the others are on one finding each.
+    """
     answers, _ = bench.key("the audit")
     groups: dict[str, dict[str, list[tuple[Item, Answer]]]] = defaultdict(lambda: defaultdict(list))
     for item in bench.items:

@@ -103,7 +103,7 @@ class Agreement:
 
 
 def places_of(bench: Benchmark) -> dict[str, SheetPlace]:
-    """Return the subject of each row of the review sheets, keyed by row id."""
+    """Return what each row of the review sheets asks about, keyed by row id."""
     answers, keys = bench.key("agreement")
     people = clusters(bench.items, keys)
     places = {}

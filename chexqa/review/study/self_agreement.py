@@ -53,7 +53,10 @@ def with_themselves(bench: Benchmark, verdicts: Iterable[Verdict]) -> list[WithH
 
 
 def answered_twice(verdicts: Iterable[Verdict]) -> dict[tuple[str, str], dict[str, tuple[int, ...]]]:
-    """Return the first and second answer to each row that was answered twice, keyed by reader and row id."""
+    """Return the two answers of each reader to each row that the reader answered twice, keyed by reader and row id.
+
+    The two answers are option numbers, keyed by ``first`` and ``again``.
+    """
     said: dict[tuple[str, str], dict[str, tuple[int, ...]]] = {}
     for verdict in sorted(verdicts, key=lambda verdict: (verdict.imported, verdict.batch)):
         if verdict.kind in ("readers", "repeat") and verdict.answer is not None:
