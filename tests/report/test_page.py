@@ -125,13 +125,17 @@ def shared(chromium: str, report: Path) -> Iterator[Tab]:
         browser.close()
 
 
+def next_frames(page: Any) -> None:
+    """Wait until a section that was just unfolded has changed the address and is drawn."""
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
 @pytest.fixture
 def page(shared: Tab) -> Any:
     """The page at its first view, in a window of 1400 x 900, with the pointer in a corner where nothing is told."""
     shared.page.set_viewport_size({"width": 1400, "height": 900})
     shared.page.mouse.move(0, 0)
-    # A section that was just unfolded says so, and changes the address, with the next frame.
-    shared.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    next_frames(shared.page)
     shared.page.evaluate("""() => new Promise((done) => {
       if (!location.hash) { done(); return; }
       window.addEventListener("hashchange", () => done(), { once: true });
@@ -151,6 +155,7 @@ def unfold(page: Any, *names: str) -> None:
         if page.locator(f"#{name}").get_attribute("open") is None:
             page.locator(f"#{name} > summary").press("Enter")
             page.locator(f"#{name} .content > *").first.wait_for()
+            next_frames(page)
 
 
 def board(page: Any) -> list[list[str]]:
@@ -821,7 +826,7 @@ def test_kinds_say_that_they_have_no_corrected_score_among_answered_questions(pa
     unfold(page, "kinds")
     page.locator("#kinds figcaption").first.wait_for()
     # The section is filled again with the next frame, once it has said that it is open.
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    next_frames(page)
     caption = page.locator("#kinds figcaption").first
     assert caption.inner_text().startswith("Score corrected for chance of each kind")
     assert (
@@ -975,7 +980,7 @@ def test_a_heading_stays_where_it_was_clicked(page: Any) -> None:
     before = heading.bounding_box()["y"]
     heading.click()
     page.locator("#terms dt").first.wait_for()
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    next_frames(page)
     assert heading.bounding_box()["y"] == pytest.approx(before, abs=2)
 
 
