@@ -88,6 +88,7 @@ def test_a_benchmark_is_made_and_told_of(cli: Cli, phantoms: Path, tmp_path: Pat
     assert "exists already; name another output folder" in err
 
 
+@pytest.mark.long
 def test_where_cases_are_too_few_the_table_says_how_many_were_wanted(cli: Cli, phantoms: Path, tmp_path: Path) -> None:
     wanted = {"lesion_free": 0, "revision_free": 1, "revision_required": 20}
     few = {**recipe.load("chexpercept").to_record(), "name": "few", "quotas": wanted}

@@ -84,7 +84,13 @@ def assert_edits(drawn: Drawn) -> None:
     assert_same_parts(drawn.optimal, masks, drawn.name)
 
 
-@pytest.mark.parametrize("index", range(len(shapes.KINDS) * len(plans.SEEDS)))
+@pytest.mark.parametrize(
+    "index",
+    [
+        pytest.param(index, marks=pytest.mark.long) if index % 2 else index
+        for index in range(len(shapes.KINDS) * len(plans.SEEDS))
+    ],
+)
 def test_edits_of_drawn_lesions_keep_every_promise(index: int) -> None:
     assert_edits(plans.of_drawn_shapes()[index])
 

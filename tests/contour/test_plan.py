@@ -126,7 +126,13 @@ def assert_plan(drawn: Drawn) -> None:
     assert_results(drawn)
 
 
-@pytest.mark.parametrize("index", range(len(shapes.KINDS) * len(plans.SEEDS)))
+@pytest.mark.parametrize(
+    "index",
+    [
+        pytest.param(index, marks=pytest.mark.long) if index % 2 else index
+        for index in range(len(shapes.KINDS) * len(plans.SEEDS))
+    ],
+)
 def test_plans_of_drawn_lesions_keep_every_promise(index: int) -> None:
     assert_plan(plans.of_drawn_shapes()[index])
 

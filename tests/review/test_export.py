@@ -643,6 +643,7 @@ def test_flagged_cases_and_samples(handmade: Any, tmp_path: Path) -> None:
     assert exported(bench, tmp_path / "sample", ("anna",), 0.0, sample=3).cases == 3
 
 
+@pytest.mark.long
 def test_the_same_wish_deals_the_same_and_another_seed_is_another_batch(small: Path, tmp_path: Path) -> None:
     texts = []
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
