@@ -13,7 +13,7 @@ from chexqa.files.terminal import plural
 
 # States that a request without a reply can end in.
 UNANSWERED = ("refused", OVERFLOW, ERROR)
-# What to do after a stop.
+# Advice on how to continue after a stop.
 RAISE = "raise the budget in the same command, or leave it out, to continue"
 LEAVE_OUT = "leave out {} in the same command, or limit the run by --max-minutes instead, to continue"
 

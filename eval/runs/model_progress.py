@@ -15,7 +15,7 @@ from chexqa.files.terminal import plural
 
 NOT_ASKED = "not_asked"
 _SHOWN_NAMES = 4
-# What to do after a stop.
+# Advice on how to continue after a stop.
 AGAIN = "run the same command again to continue"
 MEND = "correct the cause, then run the same command again to continue"
 Place = tuple[str, int, int]
