@@ -131,17 +131,17 @@ def _check_origin(folder: Path, about: Record) -> None:
         write_json(path, about, ORIGIN_SCHEMA)
         return
     known = read_json(path, ORIGIN_SCHEMA)
-    if "code" in known and known["code"] != about.get("code"):
-        raise InputError(
-            f"{path}, field 'code': the maps in this folder were made before the plugin's code was changed; remove the "
-            "folder, or name another with -o."
-        )
     for field in ("maker", "weights", "prompts", "cases"):
         if known[field] != about[field]:
             raise InputError(
                 f"{path}, field '{field}': the folder has maps of {_said(known[field])}, but this command makes maps "
                 f"of {_said(about[field])}; name another folder with -o."
             )
+    if "code" in known and known["code"] != about.get("code"):
+        raise InputError(
+            f"{path}, field 'code': the maps in this folder were made before the plugin's code was changed; remove the "
+            "folder, or name another with -o."
+        )
 
 
 def _said(value: object) -> str:

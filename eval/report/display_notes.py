@@ -20,7 +20,7 @@ from chexqa.contract.read_run import ERROR, Run
 from chexqa.eval.design import subset
 from chexqa.eval.models.registry import BASELINE
 from chexqa.eval.scoring import rereading
-from chexqa.eval.scoring.grade import NO_REPLY, Graded, protocol_name
+from chexqa.eval.scoring.grade import UNFINISHED, Graded, protocol_name
 from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
 from chexqa.eval.scoring.outcomes import ANSWERED
 from chexqa.eval.scoring.predictions import ELSEWHERE
@@ -212,8 +212,8 @@ def unfinished(states: pl.DataFrame, elsewhere: set[str], allow_partial: bool) -
 
 
 def asked() -> pl.Expr:
-    """Return an expression that counts, for each row of ``states``, the questions that got a reply."""
-    return (pl.col("items") - pl.sum_horizontal(NO_REPLY)).alias("asked")
+    """Return an expression that counts, for each row of ``states``, the questions that are finished."""
+    return (pl.col("items") - pl.sum_horizontal(UNFINISHED)).alias("asked")
 
 
 def is_silent() -> pl.Expr:
@@ -233,8 +233,9 @@ def unfinished_models(graded: Graded, states: pl.DataFrame) -> Iterable[str]:
         runs = [run for run in graded.runs if protocol_name(run) == protocol]
         elsewhere = {name for run in runs if run.about.get(ELSEWHERE) for name in run.models}
         altered = (_altered_open(graded, run, part["model"].to_list()) for run in runs)
+        replied = part.filter(is_silent() & (pl.col("overflow") < asked()))  # the others have a line that says why
         silent = (f"{model}: no readable answer to {count:,} of {items:,} questions." for model, count, items in
-                  part.filter(is_silent()).select("model", asked(), "items").iter_rows())  # fmt: skip
+                  replied.select("model", asked(), "items").iter_rows())  # fmt: skip
         for line in chain(silent, unfinished(part, elsewhere, graded.allow_partial), *altered):
             yield start + line
 

@@ -117,6 +117,8 @@ def test_maps_of_changed_code_are_refused_and_names_are_taken_once(tmp_path: Pat
     code, _, err = run("clip-cosine", 1)
     assert code == 2
     assert "line 3, function 'made': the map maker 'clip-cosine' is already registered by" in err
+    code, _, err = run("another", 1, file=tmp_path / "another.py")
+    assert (code, "maps of 'twice', but this command makes maps of 'another'" in err) == (2, True)
     code, _, err = run("twice", 1, file=tmp_path / "other.py")
     assert (code, f"'twice' is already registered by {plugin}; rename one of them" in err) == (2, True)
 

@@ -306,22 +306,27 @@ def test_a_report_of_an_unfinished_run_says_so(cli: Cli, tiny_benchmark: Path, t
 def test_the_answered_share_stands_beside_the_headline(
     cli: Cli, tiny_benchmark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A model that refuses every question answers nothing, and its omissions as guesses score 0."""
+    """A model that refuses every question answers nothing, and its omissions as guesses score 0.
+
+    One of its questions was too long, which is no answer either.
+    """
     monkeypatch.setenv("COLUMNS", "120")
     path = log(tmp_path / "run", tiny_benchmark) / "turns" / "m.jsonl"
-    path.write_text(
-        path.read_text().replace('"state": "answered", "parsed": [1]', '"state": "refused", "parsed": null')
-    )
+    refused = path.read_text().replace('"state": "answered", "parsed": [1]', '"state": "refused", "parsed": null')
+    path.write_text(refused.replace('"refused"', '"overflow"', 1))
     out = cli("grade", tmp_path / "run", "--table", "all")[1]
     headline = out[out.index("Headline") : out.index("Accuracy (percent)")]
     found = {line.split()[0]: line.split()[1:] for line in headline.splitlines() if line.startswith(("  a", "  g"))}
     assert found["answered"] == ["0.0"] * 5
     assert re.search(r"m: no readable answer to (\d+) of \1 questions\.", out)
-    assert re.search(r"^m( +[-–]?[\d.]*){5} *$", headline, re.MULTILINE), "it has no letters"
     assert found["guessed"][1:] == ["0.0"] * 3 + ["–"]
-    whole = cli("grade", log(tmp_path / "other", tiny_benchmark))[1]
+    other = log(tmp_path / "other", tiny_benchmark, model="n")
+    whole = cli("grade", other)[1]
     assert "  answered" not in whole, "all were answered"
     assert "no readable answer" not in whole
+    lines = cli("grade", tmp_path / "run", other, "--table", "headline")[1].splitlines()
+    lettered = {line[0] for line in lines if re.match(r"[mn] .*\d [ab]\b", line)}
+    assert lettered == {"n"}
     levels = all_tables(grade.grade_folders([tmp_path / "run"]))["levels"]
     assert formats.markdown("levels", levels, None).count("| answered |") == 3
 
