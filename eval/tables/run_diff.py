@@ -170,15 +170,17 @@ def matching_models(runs: tuple[Run, Run]) -> list[tuple[str, str]]:
 def _same_items(one: Benchmark, other: Benchmark, other_wording: bool) -> tuple[set[str], dict[str, int]]:
     """Return the ids of the items with the same question, options, pictures and key in both benchmarks.
 
-    With ``other_wording``, the words of question and options may differ, but not the number of options.
+    With ``other_wording``, the words of question and options may differ, but not the number of options. Raise
+    ``InputError`` if the recipes or seeds differ, because options then have other meanings in the same places.
     The second value is the number of other items, keyed by the reason and their kinds.
     """
     if one is other:
         return set(one.item), {}
-    if other_wording and one.about["seed"] != other.about["seed"]:
+    differ = [field for field in ("recipes", "seed") if other_wording and one.about[field] != other.about[field]]
+    if differ:
         raise InputError(
-            f"{other.folder}: was made with seed {other.about['seed']} and {one.folder} with {one.about['seed']}, so "
-            "their options may have another order; compare two wordings that were made with the same seed."
+            f"{other.folder}: was not made with the {' and '.join(differ)} of {one.folder}, so its options may be others "
+            "or in another order; compare two wordings that were made with the same recipes and seed."
         )
     keys = one.key("comparing")[0], other.key("comparing")[0]
     same, reasons = set[str](), dict[str, list[str]]()

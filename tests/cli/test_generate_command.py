@@ -214,6 +214,7 @@ def ask(
         (ask("(1,)", difficulty="{'margin': 'a'}"), "key: field 'difficulty.margin': "),
         (ask("(1,)", turn="['x.png']"), "'turn' has 'x.png'; it takes pictures, such as case.radiograph"),
         (ask("(1,)", words="'one', 'one'"), "two options have the text 'one'"),
+        (f"{ask('(1,)')}; {ask('(2,)')}", "the case has a question of this kind already"),
     ],
 )
 def test_a_plugin_whose_code_fails_is_named_with_the_place_and_the_case(
@@ -232,10 +233,12 @@ def test_items_are_made_anew_after_a_plugin_was_corrected(cli: Cli, phantoms: Pa
     broken = f"{once}; {ask('(1,)')}"
     assert generate_with(cli, phantoms, tmp_path, broken)[0] == 2
     assert (tmp_path / "bench.partial" / "built.jsonl").read_bytes(), "the first case has the answer 1"
-    assert generate_with(cli, phantoms, tmp_path, ask("(2,)"))[0] == 0
+    right = ask("(2,)", difficulty="{'margin': __import__('numpy').float64(0.5)}")
+    assert generate_with(cli, phantoms, tmp_path, right)[0] == 0
     made = benchmark.load(tmp_path / "bench")
     answers, _ = made.key("the test")
-    assert {answers[item.item_id].answer for item in made.items if item.kind == "count"} == {(2,)}
+    keys = [answers[item.item_id] for item in made.items if item.kind == "count"]
+    assert {(key.answer, key.difficulty["margin"]) for key in keys} == {((2,), 0.5)}
 
 
 def test_a_plugin_that_asks_of_no_case_is_told_of(cli: Cli, cases: Path, tmp_path: Path) -> None:

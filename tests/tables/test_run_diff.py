@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -146,6 +147,27 @@ def test_different_benchmarks_are_refused_or_compared_on_shared_items(cli: Cli, 
     assert one.left_out == {"in one benchmark only (detection)": 1, "the question or its options differ (detection)": 1}
     (one,) = compare_runs(first, second, other_wording=True)
     assert (one.items.height, one.left_out) == (2, {"in one benchmark only (detection)": 1})
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"seed": 1}, "the seed of"),
+        ({"recipes": [{"name": "handmade", "hash": "0" * 64}]}, "the recipes of"),
+    ],
+)
+def test_wordings_of_other_recipes_or_seeds_are_not_compared(
+    changed: dict[str, Any], said: str, handmade: Any, tmp_path: Path
+) -> None:
+    """In their options, the same number can have another meaning."""
+    handmade.case("a", "edema", "lesion_free", detection=(2,))
+    runs = [log(tmp_path / "first", handmade.write())]
+    other = shutil.copytree(handmade.folder, tmp_path / "other")
+    about = json.loads((other / "benchmark.json").read_text())
+    (other / "benchmark.json").write_text(json.dumps(about | changed))
+    runs.append(log(tmp_path / "second", other))
+    with pytest.raises(InputError, match=f"was not made with {said}"):
+        compare_runs(*runs, other_wording=True)
 
 
 def test_unfinished_items_are_left_out_and_counted(tiny_benchmark: Path, tmp_path: Path) -> None:

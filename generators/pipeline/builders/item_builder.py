@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -130,6 +131,8 @@ class ItemBuilder:
             )
         )
         if kind.name not in KINDS:
+            if any(item.item_id == item_id for item in self.items[:-1]):
+                raise ValueError("the case has a question of this kind already; ask one")
             _check(self.items[-1], self.answers[-1], kind)
 
     def texts(self, kind: Kind) -> Record:
@@ -163,8 +166,9 @@ def _check(item: Item, answer: Answer, kind: Kind) -> None:
     if twice:
         raise ValueError(f"two options have the text '{twice[0]}'; give each option another text")
     try:
-        check(item.to_record(), "item", "item")
-        check(answer.to_record(), "answer", "key")
+        for record, schema, name in ((item.to_record(), "item", "item"), (answer.to_record(), "answer", "key")):
+            # As the files will hold it, with NumPy's floats as floats.
+            check(json.loads(json.dumps(record)), schema, name)
     except InputError as error:
         raise ValueError(str(error).rstrip(".")) from None
 
