@@ -481,6 +481,17 @@ def test_a_table_gives_the_true_reason_for_a_number_without_an_interval(page: An
       return said;
     }""")
     assert "A number without an interval comes from fewer than 4 patients." in few
+    one_end = page.evaluate("""() => {
+      const table = report.rows("thresholds"), kept = table.splice(0);
+      table.push({ ...kept[0], protocol: report.view.protocol, model: "good", reads: "9.0",
+        reads_between: "2.0 to > 60.0", threshold: 9, threshold_low: 2, threshold_high: null });
+      report.view.open.add("table.thresholds");
+      const said = tables.block("thresholds").textContent;
+      report.view.open.delete("table.thresholds");
+      table.splice(0, 1, ...kept);
+      return said;
+    }""")
+    assert "A number without an interval has an end of its interval outside the tested depths;" in one_end
 
 
 def test_places_stand_on_the_first_screen_where_nothing_else_was_asked(page: Any) -> None:

@@ -163,10 +163,10 @@ const tables = (() => {
 
   // Why numbers of a table have no interval; numbers of columns without intervals, and references, have none to miss.
   function bare(name, lines) {
-    const found = lines.flatMap((line) => line.cells.filter((one) => typeof one.value === "number" && one.low === null));
+    const found = lines.flatMap((line) => line.cells.filter((one) => typeof one.value === "number" && (one.low === null || one.high === null)));
     if (!found.length) return "";
     const few = `fewer than ${data.least} ${data.unit}`, isFew = (one) => (one.count ?? data.least) < data.least;
-    const reason = name === "thresholds" ? `is outside the tested depths` : name === "pointing" ? `comes from fewer than ${data.least_correlated} ${data.unit}, or from too few right or too few wrong answers` : found.every(isFew) ? `comes from ${few}` :
+    const reason = name === "thresholds" ? "has an end of its interval outside the tested depths; “reads between” has the ends as text" : name === "pointing" ? `comes from fewer than ${data.least_correlated} ${data.unit}, or from too few right or too few wrong answers` : found.every(isFew) ? `comes from ${few}` :
       `comes from ${few}, or it is a mean and one of its kinds or findings has fewer than 2`;
     return make("p", { class: "pale small" }, `A number without an interval ${reason}.`);
   }
