@@ -345,6 +345,13 @@ def changed(page: Any, table: str, which: str, change: str) -> str:
     }}""")
 
 
+def test_a_cost_is_a_lower_bound_where_some_questions_have_no_known_cost(page: Any) -> None:
+    good = "row.model === 'good' && report.here(row)"
+    known = "row.cost_per_1000_usd = null; row.known_usd = 0.5; row.asked = 200; row.asked_altered = 50"
+    assert re.search(r"^good\b[^=]*?≥ 2\.00$", changed(page, "costs", good, known), re.MULTILINE)
+    assert "≥" not in changed(page, "costs", good, known.replace("0.5", "0"))
+
+
 def test_a_stage_is_named_only_for_models_that_see_and_where_its_loss_stands_apart(page: Any) -> None:
     """Three models above guessing lose most at stage 3; then one model or all have other numbers."""
     page.evaluate("""() => {
@@ -545,6 +552,8 @@ def test_switches_change_numbers_in_place_and_the_address(page: Any, report: Pat
         for model in ("good", "fair"):
             assert told(model) == f"{100 * rows.filter(pl.col('model') == model)[column][0]:.1f}".replace("-", "−")
         assert page.locator("#levels .panel").count() == height, "nothing is printed twice"
+        best = page.locator("#best").inner_text()
+        assert ("the most frequent answer (all questions) has" in best) == ("answered" in column)
     assert view(page) | {"open": []} == {
         "protocol": ["independent"], "answers": ["answered"], "open": [], "at": ["levels"]
     }  # fmt: skip

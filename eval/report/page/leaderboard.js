@@ -40,7 +40,7 @@ const leaderboard = (() => {
       if (![...level.keys()].some((key) => key.startsWith(`${name} `))) continue;
       const of = (model) => {
         const row = level.get(`${name} ${model}`);
-        const chance = !row ? null : view.score === "plain" ? row.chance : 0, unseen = row && unlooked(chance, row[usual], `the ${USUAL}`);
+        const chance = !row ? null : view.score === "plain" ? row.chance : 0, unseen = row && unlooked(chance, row[usual], `the ${USUAL}${view.answers === "answered" ? " (all questions)" : ""}`);
         return entry(row, score, chance, { model, protocol: view.protocol, ...report.counted(name) },
           `${model}, ${name === data.overall ? "mean of levels" : name}`,
           row ? [`${number(row.items, "count")} items of ${unit(row.patients)}`, `Readable answers: ${number(row.answered)} %`,
