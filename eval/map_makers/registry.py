@@ -13,10 +13,10 @@ of findings. The method returns, for each picture, a list of pairs ``(map, score
 
 from __future__ import annotations
 
-import sys
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
@@ -66,7 +66,7 @@ class Family:
     """Registered maker: a name, and either a finished maker or a function that loads one from a folder of weights.
 
     ``domain`` is the kind of data that the model was trained on; None if it depends on the weights. ``about``
-    describes the maps in one line of text. ``file`` is the file that registers the maker; it is found at registration.
+    describes the maps in one line of text. ``file`` is the file that registers the maker; None if there is no such file.
     """
 
     name: str
@@ -84,7 +84,7 @@ def map_maker(name: str, domain: Domain | None = None) -> Callable[[Maker], Make
     """Return a decorator that registers a maker that needs no weights."""
 
     def register(maker: Maker) -> Maker:
-        _add(Family(name, domain, _first_line(maker), ready=maker))
+        _add(Family(name, domain, _first_line(maker), ready=maker, file=_caller()))
         return maker
 
     return register
@@ -97,15 +97,20 @@ def map_loader(name: str, domain: Domain | None = None, about: str | None = None
     """
 
     def register(load: Load) -> Load:
-        _add(Family(name, domain, about or _first_line(load), load=load))
+        _add(Family(name, domain, about or _first_line(load), load=load, file=_caller()))
         return load
 
     return register
 
 
+def _caller() -> str | None:
+    """Return the file that calls the caller of this function; None for code of a session."""
+    file = inspect.stack(0)[2].filename
+    return file if Path(file).is_file() else None
+
+
 def _add(family: Family) -> None:
     """Register a family; raise ``InputError`` if its name is taken by other code, or if its domain is unknown."""
-    family = replace(family, file=getattr(sys.modules.get(_home(family)), "__file__", None))
     place, taken = defined(family.ready or family.load), FAMILIES.get(family.name)
     if family.domain is not None and family.domain not in DOMAINS:
         raise InputError(

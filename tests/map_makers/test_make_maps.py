@@ -24,6 +24,7 @@ from chexqa.eval.heatmaps.map_files import map_name, read_map, read_score
 from chexqa.eval.map_makers import prompts
 from chexqa.eval.map_makers.cases_to_map import read_cases
 from chexqa.eval.map_makers.geometry import InputFormat
+from chexqa.files.jsonio import sha256
 from chexqa.imaging import masks
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -121,6 +122,19 @@ def test_maps_of_changed_code_are_refused_and_names_are_taken_once(tmp_path: Pat
     assert (code, "maps of 'twice', but this command makes maps of 'another'" in err) == (2, True)
     code, _, err = run("twice", 1, file=tmp_path / "other.py")
     assert (code, f"'twice' is already registered by {plugin}; rename one of them" in err) == (2, True)
+
+
+def test_the_code_of_a_maker_is_that_of_the_file_which_registers_it(tmp_path: Path, cli: Cli) -> None:
+    plugin = tmp_path / "partly.py"
+    plugin.write_text(
+        "from functools import partial\nimport numpy as np\nfrom chexqa.eval.map_makers.registry import map_maker\n"
+        "def made(picture, finding, value):\n    return np.full((2, 2), value), 1\n"
+        "map_maker('partly')(partial(made, value=1))\n"
+    )
+    words = ("--plugin", plugin, "--maker", "partly", "-o", tmp_path / "maps")
+    assert cli("heatmaps", "make", write_cases(tmp_path), *words)[0] == 0
+    known = json.loads((tmp_path / "maps" / "maker.json").read_text())
+    assert known["code"] == sha256(plugin.read_bytes())
 
 
 def test_a_benchmark_of_an_unknown_finding_has_cases_and_targets(handmade: Any) -> None:
