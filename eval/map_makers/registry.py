@@ -66,7 +66,7 @@ class Family:
     """Registered maker: a name, and either a finished maker or a function that loads one from a folder of weights.
 
     ``domain`` is the kind of data that the model was trained on; None if it depends on the weights. ``about``
-    describes the maps in one line of text. ``file`` is the file that registers the maker; None if there is no such file.
+    describes the maps in one line of text. ``file`` is the file that registers the maker; None if there is no file.
     """
 
     name: str
