@@ -103,7 +103,7 @@ def traits(found: Any, target: Target) -> Traits:
     source = _source(function)
     given = {*target.arguments, *(["decoding"] if at_load else [])}
     if inspect.isclass(found) and (missing := [one for one in _without_default(found) if one not in given]):
-        place = f" (__init__ in {_line(found.__init__)})" if inspect.isfunction(found.__init__) else ""
+        place = f" (__init__ in {line})" if (line := _line(found.__init__)) else ""
         raise InputError(
             f"{who}: the class {found.__name__} is made without arguments, but needs the argument "
             f"'{missing[0]}'{place}; give '{missing[0]}' a default value."
@@ -184,7 +184,11 @@ def _without_default(function: Any, first: int = 0) -> tuple[str, ...]:
 
 
 def _line(function: Any) -> str:
-    return f"{Path(function.__code__.co_filename).name}, line {function.__code__.co_firstlineno}"
+    """Return file and line of a function; ``""`` if it is in no file, as the ``__init__`` of a dataclass."""
+    code = getattr(function, "__code__", None)
+    if code is None or not Path(code.co_filename).is_file():
+        return ""
+    return f"{Path(code.co_filename).name}, line {code.co_firstlineno}"
 
 
 def _source(function: Any) -> str | None:

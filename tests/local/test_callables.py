@@ -418,6 +418,11 @@ def test_every_protocol_asks_a_callable(protocol: str, bench: Benchmark, module:
             "needs the argument 'folder' (__init__ in my_model.py, line 2); give 'folder' a default value",
         ),
         ("class M:\n  name = 'a\\nb'\n  def answer(s, m): pass\n", ":M", "'a\\nb' is not a valid name for a model"),
+        (
+            "@__import__('dataclasses').dataclass\nclass M:\n  folder: str\n  def answer(s, m): pass\n",
+            ":M",
+            "needs the argument 'folder'; give 'folder' a default value",
+        ),
         (None, ":f,other.py", "give --python again for each of several models"),
         ("def answer(m): pass\nanswer.max_images = 0\n", "", "0 must be at least 1"),
         (
