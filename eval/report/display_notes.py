@@ -132,12 +132,15 @@ def _parts(table: Table, out: Console) -> list[Table]:
     name = min(name, table.columns[0].max_width or name)
     needed = [max(width, one.min_width or 0) + gap for width, one in zip(widths, table.columns[1:], strict=True)]
     room, count = out.width - name, len(needed)
-    # The fewest parts that fit, each with about the same number of columns.
-    for most in range(count, 0, -1):
-        size = -(-count // -(-count // most))
-        ends = [*range(0, count, size), count]
-        if all(sum(needed[start:end]) <= room for start, end in pairwise(ends)):
-            break
+    # The fewest parts that fit, if possible with about the same number of columns each.
+    ends = [0]
+    for place in range(1, count):
+        if sum(needed[ends[-1] : place + 1]) > room:
+            ends.append(place)
+    size = -(-count // len(ends))
+    even = [*range(0, count, size), count]
+    fits = all(sum(needed[start:end]) <= room for start, end in pairwise(even))
+    ends = even if fits else [*ends, count]
     if len(ends) == 2:
         return [table]
     parts = []
@@ -145,7 +148,8 @@ def _parts(table: Table, out: Console) -> list[Table]:
         part = copy(table)
         shown = [table.columns[0], *table.columns[start + 1 : end + 1]]
         part.columns = [replace(column, _index=index) for index, column in enumerate(shown)]
-        part.columns[0].min_width = name
+        # A column that is too wide beside whole names is not cut; the names take several lines.
+        part.columns[0].min_width = max(1, min(name, out.width - sum(needed[start:end])))
         part.caption = table.caption if end == count else None
         if start and isinstance(table.title, Text):
             part.title = Text(f"{table.title.plain}, continued", style=table.title.style)

@@ -122,6 +122,17 @@ def test_a_name_stays_whole_and_a_wide_table_is_printed_in_parts(width: int) -> 
     assert " ".join(lines).count("the note") == 1
 
 
+def test_a_wide_column_of_a_table_is_whole_and_leaves_the_others_together() -> None:
+    table, text = plain_table("Limits", "model", ["a", "b", "c", "d", "reads", "e"]), "y" * 48
+    table.add_row("model " * 5, *"1234", text, "5")
+    out = Console(file=io.StringIO(), width=70, color_system=None)
+    print_table(table, out)
+    shown = out.file.getvalue()  # type: ignore[attr-defined]
+    assert text in shown
+    assert len(re.findall("^model  +(?:a|reads|e)", shown, re.MULTILINE)) == 3, "a to d, reads, and e"
+    assert max(map(len, shown.splitlines())) <= 70
+
+
 def test_the_headline_comes_first_and_names_the_other_tables(cli: Cli, phantom_run: Path) -> None:
     out = cli("grade", phantom_run)[1]
     assert "Headline" in out
