@@ -150,7 +150,7 @@ def _where(protocol: Any, several: bool) -> str:
 
 def _wide(name: str, part: pl.DataFrame, number: str) -> tuple[list[str], list[list[str]]]:
     across, _, beside = WIDE[name]
-    values = part[across].unique(maintain_order=True).to_list()
+    values = values_across(name, part)
     found = {(row["model"], row[across]): row for row in part.to_dicts()}
     models = part["model"].unique(maintain_order=True).to_list()
     rows = [[model, *(cell(found.get((model, value), {}), number) for value in values)] for model in models]
@@ -167,6 +167,22 @@ def _wide(name: str, part: pl.DataFrame, number: str) -> tuple[list[str], list[l
         for place, row in enumerate(rows):
             row.append(cell(found.get((models[place], value), {}), column) if place < len(models) else NO_NUMBER)
     return heads, rows
+
+
+def values_across(name: str, table: pl.DataFrame) -> list[str]:
+    """Return the values over which a table in :data:`WIDE` is spread, in the order of its rows.
+
+    A value that the first models lack, because some of their questions are not asked yet, stands before the next one.
+    """
+    values: list[str] = []
+    for _, part in table.group_by("model", "protocol", maintain_order=True):
+        place = len(values)
+        for value in reversed(part[WIDE[name][0]].to_list()):
+            if value in values:
+                place = values.index(value)
+            else:
+                values.insert(place, value)
+    return values
 
 
 def words(name: str) -> str:

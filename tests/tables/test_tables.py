@@ -26,6 +26,7 @@ from chexqa.eval.tables import (
     grid,
     levels_and_stages,
     model_pairs,
+    numbers_markdown_latex,
     protocol_pairs,
     robustness_and_contradictions,
     subgroups,
@@ -567,3 +568,11 @@ def test_protocols_that_are_not_compared_have_a_reason(protocols: list[str], rea
     frames = {"states": pl.DataFrame({"protocol": protocols}), "protocols": pl.DataFrame()}
     said = list(protocol_pairs.uncompared(frames))
     assert (said == []) if reason is None else (reason in said[0])
+
+
+def test_levels_keep_their_order_where_the_first_model_lacks_one() -> None:
+    """So it is with --allow-partial."""
+    whole = ["coarse", "fine", "semantic", "mean of levels"]
+    asked = {"a": [whole[0], whole[3]], "b": whole[1:], "c": whole}
+    rows = [{"model": who, "protocol": "p", "level": level} for who, levels in asked.items() for level in levels]
+    assert numbers_markdown_latex.values_across("levels", pl.DataFrame(rows)) == whole

@@ -28,7 +28,7 @@ from chexqa.eval.tables.glossary import P_VALUES, PLAIN, TABLES, meaning
 from chexqa.eval.tables.grid import MACRO
 from chexqa.eval.tables.levels_and_stages import OVERALL
 from chexqa.eval.tables.model_pairs import GRID_SCORE
-from chexqa.eval.tables.numbers_markdown_latex import WIDE, note, words
+from chexqa.eval.tables.numbers_markdown_latex import WIDE, note, values_across, words
 from chexqa.eval.thresholds.fit import LEAST_OBSERVATIONS
 from chexqa.eval.thresholds.threshold_table import NOT_TOLD
 from chexqa.generators.interventions.altered_items import FLAG
@@ -84,7 +84,9 @@ def page_data(benchmark: Benchmark, frames: Frames, domains: Mapping[str, str]) 
             {"anchor": section.anchor, "tables": [name for name in section.tables if name in shown]}
             for section in OUTLINE
         ],
-        "wide": {name: list(columns) for name, (*columns, _) in WIDE.items() if name in shown},
+        "wide": {
+            name: [*columns, values_across(name, shown[name])] for name, (*columns, _) in WIDE.items() if name in shown
+        },
         "tables": {name: _table(name, table) for name, table in shown.items()},
         "terms": {**terms(shown), **{words(name): text for name, text in ways.items()}, **_baselines(models)},
     }

@@ -77,11 +77,11 @@ const tables = (() => {
 
   // A row for each model, a column for each level, kind, path or finding, and rows of references that need no model.
   function wide(name, chosen, several) {
-    const [across, measures] = data.wide[name], table = data.tables[name];
+    const [across, measures, listed] = data.wide[name], table = data.tables[name];
     const known = table.columns.map(([one]) => one).filter((one) => /^(accuracy|corrected)(_answered)?$/.test(one)), isScore = measures.includes("corrected") || name === "kinds";
     const column = isScore ? report.measureOf([measures[0], ...known]) : measures[0];
     const [, , note, form] = table.columns.find(([one]) => one === column);
-    const values = [...new Set(chosen.map((row) => row[across]))];
+    const values = listed.filter((value) => chosen.some((row) => row[across] === value));
     const columns = [{ name: "model", label: "model", note: data.terms.model, form: "text", isText: true },
       ...(several ? [{ name: "protocol", label: "protocol", note: data.terms.protocol, form: "text", isText: true }] : []),
       ...values.map((value) => ({ name: value, label: words(value), note, form, isText: false }))];

@@ -20,7 +20,7 @@ const views = (() => {
 
   function levels() {
     const list = shown("levels"), column = measure(), models = order();
-    return [figure(`${capital(report.scoreWords())} at each level, %, with 95 % intervals. The dashed line is ${view.score === "plain" ? "chance" : "guessing, which has 0"}.`, ...unique(list.map((row) => row.level)).map((level) => {
+    return [figure(`${capital(report.scoreWords())} at each level, %, with 95 % intervals. The dashed line is ${view.score === "plain" ? "chance" : "guessing, which has 0"}.`, ...(data.wide.levels?.[2] ?? []).filter((level) => list.some((row) => row.level === level)).map((level) => {
       const own = list.filter((row) => row.level === level), of = byModel(own), plain = view.score === "plain";
       return dots({ title: level, ...scale(list, column, 0, 1), rows: models.map((model) => line(model, of.get(model), column, report.counted(level), of.get(model) ? [plain ? `Chance ${number(of.get(model).chance)}, most frequent answer ${number(of.get(model).prior)}` : `Guessing 0, most frequent answer ${number(of.get(model).prior_corrected)} (corrected too)`] : [])),
         marks: [[plain ? shared(own, "chance") : 0, "chance"]] });
