@@ -87,8 +87,8 @@ def main(studies: int) -> None:
         )
     for name, each in found.items():
         print(
-            f"{name}: {NAMES['size']}: true difference {planted(name)['size']:.3f}; in {100 * np.mean(each):.0f} % of "
-            "the studies, its interval lies below 0, so the study finds that small lesions are pointed at less often"
+            f"{name}: {NAMES['size']}: true difference {planted(name)['size']:.3f}; {100 * np.mean(each):.0f} % of the "
+            "studies find that small lesions are pointed at less often (the difference's interval lies below 0)"
         )
 
 

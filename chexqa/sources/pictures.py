@@ -285,14 +285,14 @@ def picture_of_segments(path: Path, name: str, files: Pictures) -> tuple[str, bo
     """Return a name by which to find a DICOM SEG's picture, and True if the SEG itself refers to this picture.
 
     - If the SEG refers to one of ``files``: the name of this picture.
-    - If it refers to a picture that is not in ``files``, and the picture with the SEG's name is a different one (by its
-      SOP Instance UID): "".
-    - Otherwise: ``name``, the name of the SEG's file.
+    - If it refers to another picture than the one of ``files`` that has the SEG's file name: the empty name.
+    - In all other cases: ``name``, the name of the SEG's file.
     """
     uid = read_segments(path).picture or ""
     fits = [files.by_uid[uid]] if uid in files.by_uid else files.fitting(uid)
     if fits:
         return (fits[0], True) if len(fits) == 1 else (uid, False)
+    # Only a DICOM picture, which has a UID of its own, is known to be another one.
     return "" if uid and {*files.fitting(name)} & {*files.by_uid.values()} else name, False
 
 

@@ -94,7 +94,8 @@ _NO_KEY = "Or ask the baselines, which need neither key nor server: --models bas
 @click.option(
     "--overlay-only",
     is_flag=True,
-    help="Send the drawings on plain grey in place of the radiographs; needs 'generate --with-controls'.",
+    help="Send pictures with the drawn outlines and marks on plain grey instead of on the radiograph; needs 'generate "
+    "--with-controls'.",
 )
 @click.option("--rotate", "rotations", default=1, show_default=True, type=_TIMES, metavar="N",
               help="Hold each conversation N times, once for each of N orders of the options.")  # fmt: skip

@@ -95,7 +95,7 @@ class Sum:
         self.known += amount or 0
 
     def cell(self, shown: str) -> str:
-        """Return the sum for a narrow column; ``shown`` is the known part as text."""
+        """Return the sum for a narrow column; ``shown`` is the text for the amounts that are known."""
         return f"≥ {shown}" if self.is_partial else "unknown" if self.without else shown
 
 

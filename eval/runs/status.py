@@ -36,8 +36,8 @@ class Status:
     - ``rate_per_min``: replies per minute; None if the last turn failed, or if there are no recent replies.
     - ``left_s``: the expected time until the model is finished, in seconds; None for a finished model.
     - ``last_turn``, ``last_reply``: times of the last turn and of the last reply.
-    - ``last_error``: the text of the last error whose question has no answer since. Without such an error, it is the
-      text of the last turn, if that has no reply (such as a refused request).
+    - ``last_error``: the text of the newest error of a question that is still unanswered. If there is none and the last
+      turn got no reply (such as a refused request), the text of that turn.
     - ``note``: a sentence if the server reports that another model answered.
     - ``decided``: a sentence if a stopping rule ended the run.
     - ``asking``: the processes that ask the model now, with their ids and starting times; None if unknown.

@@ -18,7 +18,7 @@ EXPANSION, CONTRACTION = POINT_KINDS
 
 
 def priors(bench: Benchmark) -> list[Result]:
-    """Return, for each kind, how often a model is right that always gives a finding's most frequent right answer.
+    """Return, for each kind, how often one is right by always giving a finding's most frequent right answer.
 
     The first result of a kind is on all findings together; the others are on one finding each.
     """

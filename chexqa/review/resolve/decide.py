@@ -16,8 +16,8 @@ voted, only adjudicators' votes count.
 A decision becomes contested after all in two cases:
 
 - It is "accepted", no adjudicator has voted, and two reviewers first gave a blind answer that differs from the key.
-- It is "rejected" or "sent back", fewer than two persons (or another given number) voted "reject" or "fix", and every
-  adjudicator who voted (if any) is also a reviewer of the item.
+- It is "rejected" or "sent back" by fewer than two persons (the number can be set), and nobody but the item's own
+  reviewers has voted.
 """
 
 from __future__ import annotations
