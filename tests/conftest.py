@@ -93,10 +93,16 @@ def handmade(tmp_path: Path) -> Handmade:
     return Handmade(folder)
 
 
+@pytest.fixture(scope="session")
+def six_written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that :func:`tiny_benchmark` copies; no test changes it."""
+    return six_cases(Handmade(tmp_path_factory.mktemp("six")))
+
+
 @pytest.fixture
-def tiny_benchmark(handmade: Handmade) -> Path:
+def tiny_benchmark(six_written: Path, tmp_path: Path) -> Path:
     """Six cases over the three paths: two with a grid item, one cardiomegaly; all ten kinds."""
-    return six_cases(handmade)
+    return shutil.copytree(six_written, tmp_path / "bench", dirs_exist_ok=True)
 
 
 @pytest.fixture

@@ -100,6 +100,8 @@ def ratios(scores: Estimates, pairs: Sequence[tuple[int, int]]) -> dict[str, Flo
     above, below = scores.value[places].T
     value = np.divide(above, below, out=np.full(count, np.nan), where=below > 0)
     known = scores.interval()[0][places[:, 1]] > 0
+    if not known.any():
+        return {"value": value, "low": np.full(count, np.nan), "high": np.full(count, np.nan)}
     start = np.where(known, value, 0)
 
     def contains(ratio: Floats) -> npt.NDArray[np.bool_]:

@@ -423,6 +423,7 @@ def test_why_there_are_no_attributes_is_said_for_each_rule(wanted: str) -> None:
     assert nothing == "every part of the lesion is smaller than 1,000 px in a picture of 1024 x 1024 px"
 
 
+@pytest.mark.long
 def test_strict_locations_are_clear_and_never_two_names_of_nearly_one_place() -> None:
     involved = {"left_lower_lateral": 0.5, "left_lower_peripheral": 0.6, "left_lower_medial": 0.4}
     doubtful = {"left_mid_medial": 0.1}

@@ -489,6 +489,7 @@ def test_a_tell_tale_quarter_is_caught_where_halves_are_even(handmade: Any) -> N
     assert "quarter" in row(found, "detection", "length of the question").rule
 
 
+@pytest.mark.long
 def test_a_share_that_only_evens_out_over_lesions_of_all_sizes_is_caught(handmade: Any) -> None:
     planted = Planted(handmade)
     for number in range(64):

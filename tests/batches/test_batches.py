@@ -16,6 +16,7 @@ from batch_server import STEPS, BatchServer, answered, expired, returned
 from fake_server import FakeServer, Reply, Request, Script
 from handmade import Handmade
 from raw_server import http, raw_server
+from rest_long import rest_long
 from small_server import recorder
 
 from chexqa.contract import benchmark, read_run
@@ -105,7 +106,7 @@ def by_hand(order: RunConfig, folder: Path, server: FakeServer, seed: int = 0) -
     return progress
 
 
-@pytest.mark.parametrize("protocol", ["end_to_end", "oracle_stated", "independent"])
+@pytest.mark.parametrize("protocol", rest_long(["end_to_end", "oracle_stated", "independent"], keep=1))
 def test_turns_and_grades_are_those_of_a_live_run(bench: Benchmark, tmp_path: Path, protocol: Any) -> None:
     live(bench, tmp_path / "live", protocol=protocol)
     with FakeServer(bench, protocol, Script(bench, storm=False)) as server:

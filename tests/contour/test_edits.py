@@ -87,7 +87,7 @@ def assert_edits(drawn: Drawn) -> None:
 @pytest.mark.parametrize(
     "index",
     [
-        pytest.param(index, marks=pytest.mark.long) if index % 2 else index
+        pytest.param(index, marks=pytest.mark.long) if index % 4 else index
         for index in range(len(shapes.KINDS) * len(plans.SEEDS))
     ],
 )

@@ -129,7 +129,7 @@ def assert_plan(drawn: Drawn) -> None:
 @pytest.mark.parametrize(
     "index",
     [
-        pytest.param(index, marks=pytest.mark.long) if index % 2 else index
+        pytest.param(index, marks=pytest.mark.long) if index % 4 else index
         for index in range(len(shapes.KINDS) * len(plans.SEEDS))
     ],
 )
@@ -196,6 +196,7 @@ def difference(drawn: Drawn, errors: tuple[int, ...]) -> float:
     return float((mask_with(drawn, errors) ^ drawn.plan.suboptimal(drawn.optimal)).sum())
 
 
+@pytest.mark.long
 def test_choosing_by_size_gains_little_where_steps_between_the_pictures_are_small_and_where_they_are_large() -> None:
     by_step = []
     for drawn in roomy_plans():

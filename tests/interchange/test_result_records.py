@@ -46,6 +46,7 @@ def test_aggregate_and_items_agree_with_the_tables(tiny_benchmark: Path, tmp_pat
     assert "patient" not in json.dumps([row["metadata"] for row in rows])
 
 
+@pytest.mark.long
 def test_the_same_run_gives_the_same_files_and_the_key_only_on_demand(
     tiny_benchmark: Path, tmp_path: Path, cli: Cli
 ) -> None:

@@ -84,6 +84,7 @@ def test_a_benchmark_without_them_is_the_same_in_all_else(made: Path, job: Gener
     assert altered_items.load(benchmark.load(made / "plain")).items == {}
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_bytes_in_python_too(made: Path) -> None:
     chexqa.generate(made / "phantoms", made / "again", recipes="chexpercept", seed=5, interventions=True)
     assert (made / "again" / benchmark.ABOUT).read_bytes() == (made / "bench" / benchmark.ABOUT).read_bytes()

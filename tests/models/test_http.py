@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from fake_server import Behaviour, FakeServer, Reply, Request
+from rest_long import rest_long
 
 from chexqa.contract import benchmark, read_run
 from chexqa.contract.benchmark import Benchmark
@@ -240,7 +241,7 @@ def test_a_wrong_key_or_model_stops_the_model_at_its_first_turns(
     assert len(server.requests) <= 2
 
 
-@pytest.mark.parametrize("form", ["seconds", "date"])
+@pytest.mark.parametrize("form", rest_long(["seconds", "date"], keep=1))
 def test_retry_after_is_obeyed_and_bounded(bench: Benchmark, serve: Serve, tmp_path: Path, form: str) -> None:
     times: list[float] = []
 

@@ -61,7 +61,7 @@ def test_a_patient_without_finding_is_the_same_whatever_was_looked_for() -> None
 
 
 @pytest.mark.parametrize("finding", [f for f in LUNG_FINDINGS if f not in ("atelectasis", "pneumothorax")])
-@pytest.mark.parametrize("index", [0, 1, 2])
+@pytest.mark.parametrize("index", rest_long([0, 1, 2], keep=1))
 def test_twins_differ_where_the_lesion_is(finding: str, index: int) -> None:
     present, absent = phantom(index, finding), phantom(index, finding, False)
     assert present.lesion is not None

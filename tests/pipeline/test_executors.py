@@ -43,6 +43,7 @@ def test_two_workers_do_what_one_does() -> None:
     assert alone["8"] == {"square": 64}
 
 
+@pytest.mark.long
 def test_a_task_that_kills_its_worker_twice_is_reported_and_all_others_are_done() -> None:
     done = done_by(WorkerConfig(workers=2), die_at_three, tasks(9))
     assert isinstance(done.pop("3"), WorkerDied)

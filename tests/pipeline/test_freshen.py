@@ -133,6 +133,7 @@ def test_kinds_that_a_fresh_seed_leaves_out_are_named(cli: Cli, place: Path, tmp
     assert "Left out, as another seed draws nothing anew for them: severity, comparison, grid_cell\n" in out
 
 
+@pytest.mark.long
 def test_the_function_makes_what_the_command_makes(place: Path, pair: tuple[Benchmark, Benchmark]) -> None:
     made = chexqa.freshen(place / "bench", place / "cases" / "changed.jsonl", place / "again", seed=2)
     assert made.hash == pair[1].hash

@@ -183,6 +183,7 @@ def tables_of_seen(seen: Path) -> Mapping[str, pl.DataFrame]:
     return chexqa.grade(seen).tables
 
 
+@pytest.mark.long
 def test_a_model_in_the_declared_frame_counts(seen: Path, tables_of_seen: Mapping[str, pl.DataFrame], cli: Any) -> None:
     assert_frame(tables_of_seen, "thousand", "proved")
     table = tables_of_seen["places"]

@@ -91,6 +91,7 @@ def test_readers_type_places_and_stand_beside_models(bench: Benchmark, cli: Cli,
     assert code == 0, out
 
 
+@pytest.mark.long
 def test_a_cell_that_is_no_place_is_a_problem_of_its_row_only(bench: Benchmark, cli: Cli, tmp_path: Path) -> None:
     study, right = tmp_path / "study", knows(bench)
     dealt(bench, cli, study)

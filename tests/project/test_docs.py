@@ -96,6 +96,7 @@ def test_the_search_finds_pages_that_are_opened_from_the_disk(site: tuple[Path, 
     assert any("layouts.html" in str(link) for link in links)
 
 
+@pytest.mark.long
 @pytest.mark.xdist_group("site")
 def test_the_reviewers_page_is_one_sheet_of_paper(site: tuple[Path, Any], tmp_path: Path, chromium: str) -> None:
     page, paper = site[0] / "reviewer.html", tmp_path / "reviewer.pdf"

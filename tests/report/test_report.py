@@ -506,6 +506,7 @@ def test_the_ticks_of_a_percent_axis_are_round_numbers_inside_it(low: float, hig
     assert [tick.get_text() for tick in axes.get_xticklabels()] == labels
 
 
+@pytest.mark.long
 def test_dollars_in_a_model_s_name_are_no_formula_in_a_plot(
     cli: Cli, tiny_benchmark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from rest_long import rest_long
 
 from chexqa.eval.grounding.net_grounding import NOT_SHOWN, UNDECIDED, USES
 from chexqa.eval.report import plot_style, scatter_plots
@@ -47,7 +48,7 @@ def overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
     return all(one[axis] + 1 < other[axis + 2] and other[axis] + 1 < one[axis + 2] for axis in (0, 1))
 
 
-@pytest.mark.parametrize(("models", "spread"), [(3, 0.0), (17, 0.1), (30, 0.03)])
+@pytest.mark.parametrize(("models", "spread"), rest_long([(30, 0.03), (3, 0.0), (17, 0.1)], keep=1, names=2))
 def test_every_model_of_the_plane_of_grounding_is_named_within_a_column(models: int, spread: float) -> None:
     rows = table(models, spread)
     figure = scatter_plots.grounding(rows, rows["model"].to_list())

@@ -69,6 +69,7 @@ def disputed(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
+@pytest.mark.long
 def test_a_blind_adjudication_page_hides_the_key_and_gives_the_bytes_of_its_sheet(
     disputed: Path, small: Path, tab: Tab, tmp_path: Path, cli: Cli
 ) -> None:

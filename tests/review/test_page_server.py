@@ -226,6 +226,7 @@ def test_a_reader_of_a_study_is_asked_for_experience_and_display_when_the_first_
     assert tab.complaints == []
 
 
+@pytest.mark.long
 def test_parts_open_one_after_the_other_and_the_board_has_no_names(served: Served, tab: Tab, tmp_path: Path) -> None:
     assert served.ask("anna", "anna-1-blind-part-2/")[0] == 403
     assert served.ask("anna", "anna-2/rows")[0] == 403

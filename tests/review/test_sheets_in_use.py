@@ -102,7 +102,7 @@ def page(chromium: str) -> Iterator[Any]:
         browser.close()
 
 
-@pytest.mark.parametrize("kind", ["items", "blind", "readers", "masks", "adjudication"])
+@pytest.mark.parametrize("kind", rest_long(["items", "readers", "blind", "masks", "adjudication"]))
 def test_a_link_opens_the_viewer_on_its_own_row(kind: str, five_kinds: dict[str, Path], page: Any) -> None:
     path = five_kinds[kind]
     rows = links(path)

@@ -77,6 +77,7 @@ def on_screen(page: Any, x: int, y: int) -> Any:
     return picture[..., 0]
 
 
+@pytest.mark.long
 def test_a_deep_source_is_shown_at_its_own_size_and_in_any_window(deep: Path, tab: Tab) -> None:
     home = deep / "sheets" / "pages" / "anna-masks"
     assert not list((deep / "sheets").rglob("*.xlsx"))

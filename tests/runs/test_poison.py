@@ -23,6 +23,7 @@ from handmade import Handmade, six_cases
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from raw_server import http, raw_server
+from rest_long import rest_long
 from turns import TURN
 
 from chexqa import schemas
@@ -268,7 +269,7 @@ ENDLESS = {
 }
 
 
-@pytest.mark.parametrize("case", ENDLESS)
+@pytest.mark.parametrize("case", rest_long(ENDLESS))
 def test_a_reply_without_end_ends(monkeypatch: pytest.MonkeyPatch, case: str) -> None:
     monkeypatch.setattr(openai_http, "MAX_REPLY_BYTES", 2**20)
     start, endless, expected = ENDLESS[case]

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import runs
 from fake_server import FakeServer, Reply, Request
+from handmade import six_cases
 from rest_long import rest_long
 from turns import TURN
 
@@ -211,10 +212,8 @@ def test_a_missing_benchmark_is_named_before_an_unknown_model(tmp_path: Path, cl
 # Run folders
 
 
-def test_a_differing_run_is_refused_with_what_changed_and_more_models_may_join(
-    bench: Benchmark, tmp_path: Path, handmade: Any
-) -> None:
-    run = tmp_path / "run"
+def test_a_differing_run_is_refused_with_what_changed_and_more_models_may_join(tmp_path: Path, handmade: Any) -> None:
+    bench, run = benchmark.load(six_cases(handmade)), tmp_path / "run"
     first = RunConfig(bench, models("first"), "end_to_end", run)
     runner.run(first)
     runner.run(replace(first, models=models("oracle")))
@@ -388,7 +387,7 @@ def test_a_full_disk_stops_the_run_and_keeps_whole_lines(tmp_path: Path, monkeyp
 # Stopping and going on
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", rest_long([signal.SIGINT, signal.SIGHUP], keep=1))
 def test_ctrl_c_or_a_lost_terminal_lets_the_turns_in_flight_finish_and_the_same_command_goes_on(
     bench: Benchmark, tmp_path: Path, cli: Cli, number: int, request: pytest.FixtureRequest
 ) -> None:

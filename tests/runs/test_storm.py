@@ -158,6 +158,7 @@ def small_disk(folder: Path) -> Iterator[None]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
+@pytest.mark.long
 def test_a_full_disk_stops_the_run_and_with_room_it_goes_on(handmade: Any, tmp_path: Path, cli: Any) -> None:
     bench = fill(handmade, free=0, fits=0, revise=8)
     text = "I looked very closely. " * 60 + "Answer: 1"

@@ -15,6 +15,7 @@ import pytest
 from grades import run, said
 from hypothesis import given
 from hypothesis import strategies as st
+from rest_long import rest_long
 from scipy import sparse, stats
 from scipy.stats import kstest
 
@@ -271,7 +272,7 @@ def held(numbers: Estimates, truth: float) -> float:
 
 
 @pytest.mark.parametrize("patients", [30, 300])
-@pytest.mark.parametrize("few", [1.5, 2.9, 4.6])
+@pytest.mark.parametrize("few", rest_long([1.5, 2.9, 4.6], keep=1))
 @pytest.mark.parametrize("p", [0.5, 1.0])
 @pytest.mark.parametrize(("items", "whole"), [(1, False), (4, False), (4, True)])
 def test_intervals_of_nested_models_hold_their_difference(
@@ -286,7 +287,7 @@ def test_intervals_of_nested_models_hold_their_difference(
     assert held(difference(sums[0], sums[1], items), lost) >= 0.93
 
 
-@pytest.mark.parametrize("few", [1.5, 2.9, 4.6])
+@pytest.mark.parametrize("few", rest_long([1.5, 2.9, 4.6], keep=1))
 def test_intervals_of_models_that_differ_in_a_small_finding_hold_their_difference(few: float) -> None:
     """The small finding has 12 patients and the other one 100, of which 3 are gained and 3 lost on average."""
     random = np.random.default_rng(round(10 * few))

@@ -172,6 +172,7 @@ def test_versions_that_are_mixed_are_said_and_read_again_they_are_not(
     assert {compared.note for compared in compare_runs(other, run, reread=True)} == {None}
 
 
+@pytest.mark.long
 def test_the_report_s_page_says_that_versions_are_mixed(cli: Cli, tiny_benchmark: Path, tmp_path: Path) -> None:
     run = rewrite(log(tmp_path / "run", tiny_benchmark), detection={"parser_version": answer_parser.VERSION + 1})
     assert cli("report", run, "-o", tmp_path / "report")[0] == 0
