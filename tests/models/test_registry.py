@@ -12,6 +12,7 @@ import pytest
 from small_server import recorder
 
 from chexqa.eval.models import client, registry
+from chexqa.eval.models.baselines import MEANINGS
 from chexqa.files.errors import InputError
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -33,6 +34,11 @@ def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             if variable:
                 monkeypatch.delenv(variable, raising=False)
     monkeypatch.delenv(registry.ADHOC_KEY_VARIABLE, raising=False)
+
+
+def test_every_baseline_has_a_meaning_for_the_report() -> None:
+    names = [one.name.removeprefix(registry.BASELINE) for one in registry.load().values() if one.domain == "baseline"]
+    assert {*names, "skill"} == set(MEANINGS)
 
 
 def test_all_are_the_fourteen_and_no_baseline() -> None:

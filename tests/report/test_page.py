@@ -1077,6 +1077,8 @@ def test_print_has_everything_and_every_table_whole(page: Any, report: Path, tmp
     )
     for name in ("Number of questions that ended in each state", "Differences between every two models", "Methods"):
         assert name in printed
+    baselines = pl.any_horizontal(pl.col("model_a", "model_b").str.starts_with("baseline/"))
+    assert f"{tables['pairs'].filter(baselines).height} pairs with a baseline: see tables/pairs.csv" in printed
     (asked,) = tables["states"]["items"].unique()
     assert f"In every row: items {asked}, unparsed 0" in printed, "what all rows have in common is said once"
     assert page.locator("details.part[open]").count() == 0, "the page is as it was"
