@@ -48,7 +48,7 @@ class Done(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """A try: its number, kind of file, change and command lines, and the worst of the commands' results."""
+    """A try: its number, the kind of file, the change to the file, the command lines, and the worst of their results."""
 
     number: int
     kind: str

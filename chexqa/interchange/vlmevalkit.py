@@ -38,8 +38,8 @@ def export_table(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Calla
     items = [item for item in benchmark.items if item.form.name == "single"]
     if not items:
         raise InputError(
-            f"{benchmark.folder}: has no single-choice item, and a .tsv table of VLMEvalKit can hold no others; "
-            "name a folder with -o instead, because an export into a folder holds items of all kinds."
+            f"{benchmark.folder}: has no single-choice item, and a .tsv table of VLMEvalKit holds only "
+            "single-choice items; name a folder with -o to export items of all kinds."
         )
     beside = out.with_suffix(".key.tsv")
     for path in (out, beside) if key == "beside" else (out,):

@@ -285,7 +285,7 @@ def picture_of_segments(path: Path, name: str, files: Pictures) -> tuple[str, bo
     """Return a name by which to find a DICOM SEG's picture, and True if the SEG itself refers to this picture.
 
     - If the SEG refers to one of ``files``: the name of this picture.
-    - If it refers to another picture than the one of ``files`` that has the SEG's file name: the empty name.
+    - If ``files`` has a picture with the SEG's file name, but the SEG refers to a different picture: the empty name.
     - In all other cases: ``name``, the name of the SEG's file.
     """
     uid = read_segments(path).picture or ""

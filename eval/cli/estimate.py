@@ -253,8 +253,8 @@ def _apart(found: list[Resolution]) -> str:
 @click.option("--discordance", default=30.0, show_default=True, type=click.FloatRange(0, 100, min_open=True),
               metavar="%", help="Share of items on which one of two models is right and the other wrong.")  # fmt: skip
 @click.option("--correlation", default=0.2, show_default=True, type=click.FloatRange(0, 1), metavar="R",
-              help="Assumed correlation of the items of one patient (0: unrelated): that of the difference between "
-                   "two models' scores.")  # fmt: skip
+              help="Assumed correlation, between the items of one patient, of the difference between two models' "
+                   "scores (0: unrelated).")  # fmt: skip
 @click.option("--tests", default=1, show_default=True, type=click.IntRange(1, 1_000_000), metavar="K",
               help="Number of tests that Holm's correction covers. For example, 14 models need 368 tests: 4 scores "
                    "times 92 comparisons (91 pairs of models, and medical against general models).")  # fmt: skip

@@ -95,7 +95,7 @@ class Sum:
         self.known += amount or 0
 
     def cell(self, shown: str) -> str:
-        """Return the sum for a narrow column; ``shown`` is the text for the amounts that are known."""
+        """Return a cell's text: ``shown``, the known sum as text, marked as a lower limit if an amount is unknown."""
         return f"≥ {shown}" if self.is_partial else "unknown" if self.without else shown
 
 
@@ -145,7 +145,7 @@ def _said(total: Sum, shown: str, lack: str) -> str | None:
 
 
 def spent(turns: Iterable[Turn]) -> Spent:
-    """Return what the turns took together."""
+    """Return the total cost and tokens of the turns."""
     found = Spent()
     for turn in turns:
         found.add(turn)

@@ -172,7 +172,8 @@ def _wide(name: str, part: pl.DataFrame, number: str) -> tuple[list[str], list[l
 def values_across(name: str, table: pl.DataFrame) -> list[str]:
     """Return the values over which a table in :data:`WIDE` is spread, in the order of its rows.
 
-    A value that the first models lack, because some of their questions are not asked yet, stands before the next one.
+    The first model can lack a value, because some of its questions are not asked yet. Such a value stands before the
+    value that follows it in the rows of a later model.
     """
     values: list[str] = []
     for _, part in table.group_by("model", "protocol", maintain_order=True):

@@ -179,8 +179,8 @@ def _same_items(one: Benchmark, other: Benchmark, other_wording: bool) -> tuple[
     differ = [field for field in ("recipes", "seed") if other_wording and one.about[field] != other.about[field]]
     if differ:
         raise InputError(
-            f"{other.folder}: was not made with the {' and '.join(differ)} of {one.folder}, so its options may be "
-            "others or in another order; compare two wordings that were made with the same recipes and seed."
+            f"{other.folder}: was not made with the {' and '.join(differ)} of {one.folder}, so it may have "
+            "different options, or the same in another order; compare benchmarks with the same recipes and seed."
         )
     keys = one.key("comparing")[0], other.key("comparing")[0]
     same, reasons = set[str](), dict[str, list[str]]()

@@ -2,22 +2,22 @@
 
 A vote is the verdict on the proposal: "accept", "reject" or "fix". A reviewer who has only given a blind answer votes
 "accept" if the answer is right by the key, and otherwise "fix". Votes "unsure" do not count. If an adjudicator has
-voted, only adjudicators' votes count.
+voted, only adjudicators' votes count. The first line that fits gives the decision:
 
 - Nobody has voted: not reviewed.
 - Different votes, or only "unsure": contested.
 - Only "accept": accepted.
 - Only "reject": rejected.
 - Only "fix", all from blind answers: contested.
-- Only "fix" on a question of stages 1 to 3, or without any corrected answer: sent back to mask review.
+- Only "fix", and the question is of stages 1 to 3 or nobody gave a corrected answer: sent back to mask review.
 - Only "fix", with different corrected answers: contested.
 - Only "fix", with one corrected answer: corrected if at least two persons give it, otherwise contested.
 
 A decision becomes contested after all in two cases:
 
 - It is "accepted", no adjudicator has voted, and two reviewers first gave a blind answer that differs from the key.
-- It is "rejected" or "sent back" by fewer than two persons (the number can be set), and nobody but the item's own
-  reviewers has voted.
+- It is "rejected" or "sent back" by fewer than two persons (the number can be set), and no adjudicator has voted who
+  did not also review the item.
 """
 
 from __future__ import annotations
