@@ -389,6 +389,7 @@ OPENERS = {
     "load_workbook", "Workbook", "dcmread", "read_file_meta_info", "copyfile", "copy2", "copytree",
 }  # fmt: skip
 WHOLE_NAMES = {"np.load", "np.save", "shutil.copy", "shutil.move", "os.link", "os.symlink", "sqlite3.connect"}
+LAST_NAMES = {name.rpartition(".")[2] for name in WHOLE_NAMES}
 # Where they are called all the same, and why no stranger's file is opened there.
 OWN_DATA, FRESH = "a file of the package itself", "writes into a folder that this command has just made"
 IN_MEMORY = "reads an archive that is open already"
@@ -450,10 +451,13 @@ def opened_files(source: str) -> Iterator[str]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
-        whole = ast.unparse(node.func)
-        name = whole.rpartition(".")[2]
-        reads_table = whole.partition(".")[0] in ("pl", "polars", "pd", "pandas") and name.startswith(("read", "scan"))
         is_method = isinstance(node.func, ast.Attribute)
+        name = str(getattr(node.func, "attr" if is_method else "id", ""))
+        # To write a call out takes long, and most calls open nothing.
+        if name not in OPENERS and name not in LAST_NAMES and not name.startswith(("read", "scan")):
+            continue
+        whole = ast.unparse(node.func)
+        reads_table = whole.partition(".")[0] in ("pl", "polars", "pd", "pandas") and name.startswith(("read", "scan"))
         opens = name in OPENERS and (is_method or name not in ("write_bytes", "read_text"))
         first = ast.unparse(node.args[0]) if node.args else ""
         if (opens or reads_table or whole in WHOLE_NAMES) and first not in files and not first.startswith("io.Bytes"):
