@@ -255,9 +255,9 @@ def record(
 
 
 def of_header(picture: Path, outcome: Outcome) -> Record:
-    """Return the fields ``pixel_spacing_mm`` and ``view`` that a DICOM picture's header states; ``{}`` for others.
+    """Return the fields ``pixel_spacing_mm`` and ``view`` that a picture's DICOM header states, if it has one.
 
-    Add mirrored pictures to ``outcome.mirrored``, and further pictures of the same patient to ``outcome.again``.
+    Add a mirrored picture to ``outcome.mirrored``, and one whose patient has an earlier picture to ``outcome.again``.
     """
     if picture.suffix.lower() not in dicom.SUFFIXES:
         return {}

@@ -253,8 +253,8 @@ def _apart(found: list[Resolution]) -> str:
 @click.option("--discordance", default=30.0, show_default=True, type=click.FloatRange(0, 100, min_open=True),
               metavar="%", help="Share of items on which one of two models is right and the other wrong.")  # fmt: skip
 @click.option("--correlation", default=0.2, show_default=True, type=click.FloatRange(0, 1), metavar="R",
-              help="Assumed correlation, between the items of one patient, of the difference between two models' "
-                   "scores (0: unrelated).")  # fmt: skip
+              help="How strongly the differences between two models are assumed to correlate among the items of one "
+                   "patient (0: not at all).")  # fmt: skip
 @click.option("--tests", default=1, show_default=True, type=click.IntRange(1, 1_000_000), metavar="K",
               help="Number of tests that Holm's correction covers. For example, 14 models need 368 tests: 4 scores "
                    "times 92 comparisons (91 pairs of models, and medical against general models).")  # fmt: skip
@@ -347,8 +347,8 @@ def _show_power(
         f"with equal true scores differ by less than {difference:g} points.\n"
         "until decided: the median number of counted patients after which 'eval --until-decided' stops, for a true "
         f"difference of {difference:g} points; 'no, 30 %': only 30 % of the runs stop early, so there is no median.\n"
-        "The numbers under 'needed' and 'alike' include patients without items that count in the score; 'none' means "
-        "there that no item can be answered right (no cell of the grid is a hit).\n"
+        "The numbers under 'needed' and 'alike' include patients without items that count in the score; they are "
+        "'none' if no item can be answered right (no cell of the grid is a hit).\n"
         f"Assumed: one model is right and the other wrong on {100 * assumed.discordance:g} % of the items, with "
         f"correlation {assumed.correlation:g} within a patient.", soft_wrap=True)  # fmt: skip
 

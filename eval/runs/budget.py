@@ -95,7 +95,7 @@ class Sum:
         self.known += amount or 0
 
     def cell(self, shown: str) -> str:
-        """Return a cell's text: ``shown``, the known sum as text, marked as a lower limit if an amount is unknown."""
+        """Return a cell's text: the known sum as given in ``shown``, with "≥" if other amounts are unknown."""
         return f"≥ {shown}" if self.is_partial else "unknown" if self.without else shown
 
 

@@ -172,8 +172,7 @@ def _wide(name: str, part: pl.DataFrame, number: str) -> tuple[list[str], list[l
 def values_across(name: str, table: pl.DataFrame) -> list[str]:
     """Return the values over which a table in :data:`WIDE` is spread, in the order of its rows.
 
-    The first model can lack a value, because some of its questions are not asked yet. Such a value stands before the
-    value that follows it in the rows of a later model.
+    A value that the first model lacks (its questions are not asked yet) is inserted where a later model's rows have it.
     """
     values: list[str] = []
     for _, part in table.group_by("model", "protocol", maintain_order=True):

@@ -16,8 +16,8 @@ voted, only adjudicators' votes count. The first line that fits gives the decisi
 A decision becomes contested after all in two cases:
 
 - It is "accepted", no adjudicator has voted, and two reviewers first gave a blind answer that differs from the key.
-- It is "rejected" or "sent back" by fewer than two persons (the number can be set), and no adjudicator has voted who
-  did not also review the item.
+- It is "rejected" or "sent back" by fewer than two persons (the number can be set). An adjudicator who is no reviewer
+  of the item is enough alone.
 """
 
 from __future__ import annotations
