@@ -50,6 +50,10 @@ class Form(ABC):
         """Return the error in a key as the end of a sentence that begins "The item has"; None for a valid key."""
         return None if len(key) == 1 else f"{len(key)} right options, which its kind cannot have"
 
+    def has_right_answer(self, key: Sequence[int]) -> bool:
+        """Return True if an answer can be right; it is False only for a grid on which no cell is a hit."""
+        return bool(key)
+
     def right_answers(self, key: Sequence[int]) -> list[tuple[int, ...]]:
         """Return every answer that counts as right with this key."""
         return [tuple(key)]

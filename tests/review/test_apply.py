@@ -132,6 +132,21 @@ def test_who_decides(kind: str, text: str, status: str, why: str) -> None:
     assert (shuffled.status, shuffled.why) == (decision.status, decision.why)
 
 
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("anna? 3, ben? 4", "not reviewed"),
+        ("anna? 3, ben accept", "accepted"),
+        ("anna? 3, ben? 4, anna accept, ben accept", "accepted"),
+        ("anna? 3, ben? 3, anna fix 3, ben fix 3", "corrected"),
+    ],
+)
+def test_blind_cells_do_not_count_on_a_grid_without_a_hit(text: str, status: str) -> None:
+    """A reader without a proposal has to name a cell, and none can be right."""
+    item = an_item("grid_cell")
+    assert decide(item, key_of(item), votes(text)).status == status
+
+
 def test_one_reader_may_be_enough_to_remove_where_the_coordinator_says_so() -> None:
     item = an_item("severity")
     assert decide(item, key_of(item, 1), votes("anna reject"), 1).status == "rejected"

@@ -143,6 +143,17 @@ def test_what_a_reader_changed_and_what_was_wrong_on_purpose(bench: Benchmark) -
     assert "anna" not in found.planted
 
 
+def test_a_grid_without_a_hit_is_left_out(bench: Benchmark) -> None:
+    hit, none = (item for item in bench.items if item.kind == "grid_cell")
+    answers = bench.answers or {}
+    changed = replace(bench, answers=answers | {none.item_id: replace(answers[none.item_id], answer=())})
+    rows = [said(changed, hit, "anna", "blind", answer=answers[hit.item_id].answer[:1])]
+    rows += [said(changed, none, "anna", "blind", answer=(1,)), said(changed, none, "anna", "items", verdict="accept")]
+    found = validity(changed, rows)
+    assert (found.groups[0].answers, found.groups[0].share.value) == (1, 1.0)
+    assert found.seen == {}
+
+
 def test_two_cells_of_one_lesion_agree(bench: Benchmark) -> None:
     """Cells as codes would call 10 and 11, both hits, a disagreement."""
     item = next(item for item in bench.items if item.kind == "grid_cell" and (bench.answers or {})[item.item_id].answer

@@ -187,7 +187,7 @@ def units_of(
         ]
     if not item.form.lists_options:
         hits = {who: int(item.form.is_right(place.key, answer)) for who, answer in answers.items()}
-        return [Unit(place, 2, hits)] if place.key else []  # without a right cell of the grid, nobody can hit
+        return [Unit(place, 2, hits)] if item.form.has_right_answer(place.key) else []
     scale = scales[place.kind]
     codes = {who: scale[_name(item, answer[0])] for who, answer in answers.items()}
     # Items of an ordered kind show the same options; if they do not, the codes have no order.

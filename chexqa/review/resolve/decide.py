@@ -1,8 +1,9 @@
 """Decision on an item, from the votes of its reviewers and adjudicators.
 
 A vote is the verdict on the proposal: "accept", "reject" or "fix". A reviewer who has only given a blind answer votes
-"accept" if the answer is right by the key, and otherwise "fix". Votes "unsure" do not count. If an adjudicator has
-voted, only adjudicators' votes count. The first line that fits gives the decision:
+"accept" if the answer is right by the key, and otherwise "fix". A blind answer to a question without a right answer (a
+grid on which no cell is a hit) is no vote. Votes "unsure" do not count. If an adjudicator has voted, only adjudicators'
+votes count. The first line that fits gives the decision:
 
 - Nobody has voted: not reviewed.
 - Different votes, or only "unsure": contested.
@@ -89,7 +90,7 @@ def votes_on(item: Item, key: Answer, verdicts: Iterable[Verdict]) -> tuple[Vote
         blind_answer = blind.answer if blind else None
         if shown is not None and shown.verdict is not None:
             votes.append(Vote(reviewer, shown.verdict, shown.answer, shown.reason, blind_answer, True, rules))
-        elif blind is not None:
+        elif blind is not None and item.form.has_right_answer(key.answer):
             word = UNSURE if blind.answer is None else ACCEPT if is_right(item, key, blind.answer) else FIX
             votes.append(Vote(reviewer, word, blind.answer, blind.reason, blind_answer, False))
     return tuple(votes)
@@ -98,8 +99,11 @@ def votes_on(item: Item, key: Answer, verdicts: Iterable[Verdict]) -> tuple[Vote
 def against_key(item: Item, key: Answer, answers: Iterable[tuple[int, ...]]) -> bool:
     """Return True if at least two of the answers are wrong by the key.
 
-    If several options can be right, at least two answers must be wrong about the same option.
+    If several options can be right, at least two answers must be wrong about the same option. If no answer can be
+    right, the result is False.
     """
+    if not item.form.has_right_answer(key.answer):
+        return False
     if item.form.takes_several:
         wrong = Counter(number for answer in answers for number in {*answer} ^ {*key.answer})
         return any(count >= 2 for count in wrong.values())

@@ -85,7 +85,7 @@ def validity(bench: Benchmark, verdicts: Iterable[Verdict]) -> Validity:
     newest = {
         (verdict.kind, verdict.reviewer, verdict.row): verdict
         for verdict in sorted(said, key=lambda verdict: (verdict.imported, verdict.batch))
-        if verdict.is_counted_answer
+        if verdict.is_counted_answer and _has_right_answer(places[verdict.row])
     }
     blind = list(newest.values())
     right = _right_of(bench, blind)
@@ -103,6 +103,10 @@ def validity(bench: Benchmark, verdicts: Iterable[Verdict]) -> Validity:
             groups.append(_measured(name, rows, right, places, scales, people, weights))
     return Validity(tuple(groups), *_changes(blind, said, right, places, people, weights),
                     *_planted(said, places, people, weights))  # fmt: skip
+
+
+def _has_right_answer(place: SheetPlace) -> bool:
+    return place.item is not None and place.item.form.has_right_answer(place.key)
 
 
 def _right_of(bench: Benchmark, rows: Iterable[Verdict]) -> dict[tuple[str, ...], bool]:
@@ -146,7 +150,7 @@ def _measured(
 def _units(place: SheetPlace, row: Verdict, scales: Mapping[str, Mapping[str, int]]) -> list[Unit]:
     """Return the units of one answer, rated by the reader and by the key; empty for the grid."""
     item = place.item
-    if item is None or not item.form.lists_options or not place.key:
+    if item is None or not item.form.lists_options:
         return []
     return units_of(place, {"reader": row.answer or (), KEY: place.key}, scales)
 
