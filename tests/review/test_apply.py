@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,12 @@ def votes(text: str) -> list[Verdict]:
         ("severity", "anna fix 3, ben accept", "contested", "disagree"),
         ("severity", "anna fix 3, ben accept, dora! fix 3", "corrected", "2 readers"),
         ("severity", "anna accept, ben reject, dora! fix 3", "contested", "two are needed"),
-        ("severity", "anna fix 3, anna! fix 3", "contested", "two are needed"),
+        ("severity", "anna fix 2, dora! fix 3", "contested", "only the adjudicator gives this"),
+        ("severity", "anna fix 2, dora! fix 3, eva! fix 3", "corrected", "2 readers"),
+        ("severity", "anna fix 2, dora! fix 3, eva! fix 4", "contested", "adjudicators give different"),
+        ("severity", "anna? 1, ben reject", "contested", "disagree: 1 accept (blind answer), 1 reject"),
+        ("severity", "anna? 1, ben? 1, cem accept, dan reject", "contested", "1 accept, 2 accept (blind answer), 1"),
+        ("severity", "anna fix 3, anna! fix 3", "contested", "two are needed; ask a second adjudicator"),
         ("severity", "anna accept, ben reject, dora! accept", "accepted", "by adjudication"),
         ("severity", "anna accept, ben reject, dora! unsure", "contested", "the adjudicator is unsure"),
         ("severity", "anna accept, dora! accept, eva! reject", "contested", "adjudicators disagree"),
@@ -537,6 +543,15 @@ def test_an_adjudication_sheet_with_names_shows_who_said_what(bench: Benchmark) 
         "anna:\naccept",
         "ben:\nfix\nanswer: 1. a; 3. c\nreason: wrong answer\nbefore seeing the proposal: 1. a; 2. b",
     )
+
+
+def test_an_adjudication_sheet_shows_no_comment_on_a_proposal_that_is_wrong_on_purpose(bench: Benchmark) -> None:
+    row = of_case(bench, "c", "location")
+    blind = replace(said(row, "ben", None, (1, 2), "blind", hash_=bench.hash), comment="both bases")
+    rows = [blind, said(row, "anna", "reject", hash_=bench.hash)]
+    rows.append(replace(said(row, "ben", "reject", hash_=bench.hash), comment="no effusion there", planted=(4,)))
+    (texts,) = disputes(bench, rows, blind_names=False).values()
+    assert texts == ("anna:\nreject", "ben:\nanswered without the proposal\nanswer: 1. a; 2. b\n“both bases”")
 
 
 # A reader study.

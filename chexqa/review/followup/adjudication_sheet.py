@@ -111,7 +111,7 @@ def disputes(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], blind_name
     judged = by_item(verdicts, bench)
     for rows in judged.values():
         for row in rows:
-            if row.comment:
+            if row.comment and row.counts:
                 texts.setdefault(row.row, {})[row.reviewer] = row.comment
     found = {}
     for item in bench.items:

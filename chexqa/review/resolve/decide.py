@@ -12,7 +12,8 @@ votes count. The first line that fits gives the decision:
 - Only "fix", all from blind answers: contested.
 - Only "fix", and the question is of stages 1 to 3 or nobody gave a corrected answer: sent back to mask review.
 - Only "fix", with different corrected answers: contested.
-- Only "fix", with one corrected answer: corrected if at least two persons give it, otherwise contested.
+- Only "fix", with one corrected answer: corrected if at least two persons give it, otherwise contested. If only
+  an adjudicator's vote counts, a reviewer whose vote has the same answer is one of the two.
 
 A decision becomes contested after all in two cases:
 
@@ -152,10 +153,8 @@ def _decided(item: Item, key: Answer, verdicts: Iterable[Verdict]) -> Decision:
     counted = [vote for vote in rulings or votes if vote.verdict != UNSURE]
     if not counted:
         return Decision(CONTESTED, "the adjudicator is unsure" if rulings else "all reviewers are unsure", votes)
-    words = Counter(vote.verdict for vote in counted)
-    if len(words) > 1:
-        said = ", ".join(f"{words[word]} {word}" for word in (ACCEPT, FIX, REJECT) if words[word])
-        return Decision(CONTESTED, f"{'adjudicators' if rulings else 'reviewers'} disagree: {said}", votes)
+    if len({vote.verdict for vote in counted}) > 1:
+        return Decision(CONTESTED, f"{_role(counted)} disagree: {_counts(counted)}", votes)
     word = counted[0].verdict
     if word == FIX and not any(vote.seen for vote in counted):
         return Decision(CONTESTED, "a blind answer differs from the key, and nobody has judged the proposal yet", votes)
@@ -172,14 +171,28 @@ def _fixed(item: Item, counted: Sequence[Vote], votes: tuple[Vote, ...]) -> Deci
         return Decision(SENT_BACK, f"its mask or label is doubted{_because(counted)}", votes)
     answers = {vote.answer for vote in counted}
     if len(answers) > 1:
-        return Decision(CONTESTED, "reviewers give different corrected answers", votes)
+        return Decision(CONTESTED, f"{_role(counted)} give different corrected answers", votes)
     answer = answers.pop()
     readers = {vote.reviewer for vote in votes if vote.verdict == FIX and vote.answer == answer}
     if len(readers) < READERS_TO_OVERRULE:
-        return Decision(CONTESTED, "only one reader gives this corrected answer, and two are needed", votes)
+        who, advice = ("the adjudicator", "; ask a second adjudicator") if counted[0].rules else ("one reader", "")
+        return Decision(CONTESTED, f"only {who} gives this corrected answer, and two are needed{advice}", votes)
     return Decision(
         CORRECTED, f"{len(readers)} readers give the same corrected answer{_because(counted)}", votes, answer
     )
+
+
+def _role(counted: Sequence[Vote]) -> str:
+    return "adjudicators" if counted[0].rules else "reviewers"
+
+
+def _counts(votes: Iterable[Vote]) -> str:
+    """Return the numbers of votes as text, such as "1 accept (blind answer), 1 reject"."""
+    found = Counter((vote.verdict, vote.seen) for vote in votes)
+    return ", ".join(
+        f"{found[word, seen]} {word}{'' if seen else ' (blind answer)'}"
+        for word in (ACCEPT, FIX, REJECT) for seen in (True, False) if found[word, seen]
+    )  # fmt: skip
 
 
 def _because(votes: Iterable[Vote]) -> str:

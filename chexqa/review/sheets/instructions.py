@@ -54,7 +54,8 @@ TASKS: dict[SheetKind, tuple[str, ...]] = {
     ),
     "adjudication": (
         "Each row is a question on which reviewers did not agree, with their verdicts. Decide, and give your "
-        "reason in the comment.",
+        "reason in the comment. A corrected answer needs two people: it counts if a reviewer's last answer is the "
+        "same, or if a second adjudicator gives it, too.",
     ),
     "wordings": (
         "Each row has a question as it is asked, and the same question in other words. Say whether both ask the same: "
