@@ -72,6 +72,10 @@ FRESH = click.option(
     help="A run on a fresh seed of the graded runs' benchmark, made by 'chexqa freshen'; the tables then show how far "
          "each model's accuracy falls. May be repeated.",
 )  # fmt: skip
+PRIVATE = (
+    "To publish: index.html, plots and tables. gallery holds pictures, the key and the manifest's ids; grades.parquet "
+    "the key and ids of patients; report.json and reporting.* addresses of servers."
+)
 SHARED = click.option("--shared", is_flag=True, help="Score all models only on the items that every model was asked.")
 
 
@@ -176,6 +180,8 @@ def report(
             say(line)
         place = real(output / group.folder / build.INDEX)
         say(f"Open: {place}" + (f" ({group.title})" if group.count > 1 else ""))
+    if not graded.benchmark.is_phantom:
+        say(PRIVATE)
     if len(made) > 1:
         say(SEVERAL)
 

@@ -1,8 +1,8 @@
 """Records for Every Eval Ever 0.3: one aggregate file for each model, and a line for each answered item.
 
 Files are ``data/<benchmark>/<developer>/<model>/<uuid>.json`` and ``<uuid>_samples.jsonl``. The scores of kinds are
-plain accuracies. The scores of levels are corrected for chance and have intervals. Tested with the schemas and the
-validator of every-eval-ever 0.3.0.
+plain accuracies. Those of levels (corrected for chance) and of the grid (mean of findings) are the headline's, with
+intervals. Tested with the schemas and the validator of every-eval-ever 0.3.0.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.prompts.protocols import Message, PriorReply, conversations, named
 from chexqa.eval.scoring import grade
 from chexqa.eval.tables.all_tables import all_tables
+from chexqa.eval.tables.grid import MACRO
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, json_bytes, sha256, write_bytes, write_lines
 from chexqa.files.opening import sha256_of
@@ -122,7 +123,7 @@ class _Writer:
             "eval_library": {"name": "chexqa", "version": __version__,
                              "additional_details": {"parser_version": str(answer_parser.VERSION)}},
             "model_info": self._model_info(),
-            "evaluation_results": [*self._levels(), *self._kinds()],
+            "evaluation_results": [*self._levels(), *self._grid(), *self._kinds()],
             "detailed_evaluation_results": {
                 "format": "jsonl", "file_path": samples.as_posix(), "hash_algorithm": "sha256", "checksum": checksum,
                 "total_rows": len(self.turns), "additional_details": {"benchmark_hash": bench.hash},
@@ -156,6 +157,12 @@ class _Writer:
             words = f"accuracy corrected for chance, level {row['level']}, {self.protocol}"
             if row["corrected"] is not None:
                 yield self._result(f"level {row['level']}", "chexqa.corrected_accuracy", words, row, "corrected", -1.0)
+
+    def _grid(self) -> Iterator[Record]:
+        for row in self._own("grid"):
+            words = f"hit rate on the grid, mean of findings, {self.protocol}"
+            if row["finding"] == MACRO and row["hit_rate"] is not None:
+                yield self._result("grid", "chexqa.hit_rate", words, row, "hit_rate", 0.0)
 
     def _kinds(self) -> Iterator[Record]:
         for row in self._own("kinds"):

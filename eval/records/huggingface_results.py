@@ -1,7 +1,7 @@
 """Results of a run as files for ``.eval_results/`` of model repositories on the Hugging Face hub.
 
-A model has a folder with one file. Its entries are the headline of each level, the mean of levels, and the grid's hit
-rate. The hub shows them on the pages of the model and of the data set.
+A model has a folder with one file. Its entries are the scores of the headline: each level, the mean of levels, and the
+grid's hit rate as the mean of findings. The hub shows them on the pages of the model and of the data set.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ import polars as pl
 import yaml
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.kinds import GRID_CELL
 from chexqa.contract.read_run import Run
 from chexqa.eval.scoring import grade
 from chexqa.eval.tables.all_tables import all_tables
+from chexqa.eval.tables.grid import MACRO
 from chexqa.eval.tables.levels_and_stages import OVERALL
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, write_bytes
 from chexqa.interchange import dataset_card
 from chexqa.interchange.folders import new_folder
+from chexqa.stats import CONFIDENCE
 from chexqa.version import __version__
 
 _REPOSITORY = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}")
@@ -44,9 +45,8 @@ def export_results(run: Run, benchmark: Benchmark, out: Path, dataset: str) -> l
             entries = list(_entries(run, benchmark, tables, model, dataset))
             if not entries:
                 continue
-            place = (
-                Path(re.sub(r"[^\w.-]+", "--", model)) / ".eval_results" / f"{benchmark.name.replace('/', '-')}.yaml"
-            )
+            named = f"{dataset.partition('/')[2]}.yaml"
+            place = Path(re.sub(r"[^\w.-]+", "--", model)) / ".eval_results" / named
             (temporary / place).parent.mkdir(parents=True)
             write_bytes(temporary / place, yaml.safe_dump(entries, sort_keys=False, allow_unicode=True).encode())
             written.append(out / place)
@@ -64,15 +64,18 @@ def _entries(run: Run, benchmark: Benchmark, tables: dict[str, pl.DataFrame], mo
     days = sorted(turn.started[:10] for turn in run.turns if turn.model == model and turn.started)
     notes = f"chexqa {__version__}, protocol {protocol}, benchmark {benchmark.hash[:16]}"
     own = (pl.col("model") == model) & (pl.col("protocol") == protocol)
-    numbers = {
-        dataset_card.OVERALL if row["level"] == OVERALL else row["level"]: row["corrected"]
-        for row in tables["levels"].filter(own).iter_rows(named=True)
-    }
-    for row in tables["kinds"].filter(own & (pl.col("kind") == GRID_CELL)).iter_rows(named=True):
-        numbers[dataset_card.GRID] = row["accuracy"]
-    for task, value in numbers.items():
-        if value is not None:
+    levels = tables["levels"].filter(own).iter_rows(named=True)
+    cells = tables["grid"].filter(own & (pl.col("finding") == MACRO)).iter_rows(named=True)
+    scores = [
+        *((dataset_card.OVERALL if row["level"] == OVERALL else row["level"], row, "corrected") for row in levels),
+        *((dataset_card.GRID, row, "hit_rate") for row in cells),
+    ]
+    for task, row, column in scores:
+        low, high = row[f"{column}_low"], row[f"{column}_high"]
+        interval = "" if low is None else f", {100 * CONFIDENCE:g} % interval {low:.3f} to {high:.3f}"
+        if row[column] is not None:
             yield {
-                "dataset": {"id": dataset, "task_id": task}, "value": round(value, 6),
-                **({"date": days[-1]} if days else {}), "evaluation_framework": dataset_card.FRAMEWORK, "notes": notes,
+                "dataset": {"id": dataset, "task_id": task}, "value": round(row[column], 6),
+                **({"date": days[-1]} if days else {}), "evaluation_framework": dataset_card.FRAMEWORK,
+                "notes": f"{notes}{interval}",
             }  # fmt: skip

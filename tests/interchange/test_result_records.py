@@ -7,12 +7,15 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 import yaml
+from handmade import Handmade
 from logs import log
 
 from chexqa.eval.scoring.grade import grade_folders
 from chexqa.eval.tables.all_tables import all_tables
+from chexqa.eval.tables.grid import MACRO
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -29,6 +32,8 @@ def test_aggregate_and_items_agree_with_the_tables(tiny_benchmark: Path, tmp_pat
               for one in record["evaluation_results"]}  # fmt: skip
     for row in tables["kinds"].iter_rows(named=True):
         assert scores[row["kind"]] == row["accuracy"]
+    (grid,) = tables["grid"].filter(pl.col("finding") == MACRO).iter_rows(named=True)
+    assert scores["grid"] == grid["hit_rate"]
     assert scores["level_coarse"] == tables["levels"].row(0, named=True)["corrected"]
     detail = record["detailed_evaluation_results"]
     path = tmp_path / "records" / detail["file_path"]
@@ -62,20 +67,29 @@ def test_the_same_run_gives_the_same_files_and_the_key_only_on_demand(
     assert all(row["input"]["reference"] for row in map(json.loads, path.read_text().splitlines()))
 
 
-def test_headlines_for_the_hub_are_those_of_the_tables(tiny_benchmark: Path, tmp_path: Path, cli: Cli) -> None:
-    run = log(tmp_path / "run", tiny_benchmark)
+def test_headlines_for_the_hub_are_those_of_the_tables(handmade: Handmade, tmp_path: Path, cli: Cli) -> None:
+    for number in range(12):
+        handmade.case(f"a{number}", "effusion", "revision_free", grid=(1,) if number % 2 else (2,))
+    for name in "bc":
+        handmade.case(name, "edema", "revision_free", grid=(2,))
+    handmade.case("d", "edema", "lesion_free", detection=(2,))
+    run = log(tmp_path / "run", handmade.write())
     code, said, _ = cli(
         "run", "export", run, "--format", "huggingface", "--dataset", "group/set", "-o", tmp_path / "hub"
     )
     assert code == 0
     rows = yaml.safe_load(Path(said.strip()).read_text())
-    assert Path(said.strip()).parent.name == ".eval_results"
+    assert Path(said.strip()).parts[-2:] == (".eval_results", "set.yaml")
     found = {row["dataset"]["task_id"]: row["value"] for row in rows}
-    levels = all_tables(grade_folders([run]))["levels"]
-    expected = {row["level"].replace(" ", "_"): row["corrected"] for row in levels.iter_rows(named=True)}
+    tables = all_tables(grade_folders([run]))
+    expected = {row["level"].replace(" ", "_"): row["corrected"] for row in tables["levels"].iter_rows(named=True)}
+    (grid,) = tables["grid"].filter(pl.col("finding") == MACRO).iter_rows(named=True)
+    expected["grid"] = grid["hit_rate"]
+    assert expected["grid"] == 0.25  # the mean of 6 of 12 and 0 of 2
     assert {name: found[name] for name in expected if expected[name] is not None} == {
         name: round(value, 6) for name, value in expected.items() if value is not None}  # fmt: skip
-    assert "grid" in found
+    interval = f"95 % interval {grid['hit_rate_low']:.3f} to {grid['hit_rate_high']:.3f}"
+    assert next(row["notes"] for row in rows if row["dataset"]["task_id"] == "grid").endswith(interval)
 
 
 @pytest.mark.parametrize(

@@ -207,6 +207,28 @@ def test_every_table_and_file_of_phantoms_says_so(cli: Cli, phantom_run: Path, t
     assert json.loads(cli("grade", "--json", phantom_run)[1])["notice"] == PHANTOM_NOTICE
 
 
+def test_ids_and_addresses_lie_only_in_the_files_that_the_report_names(
+    cli: Cli, real_run: Path, tmp_path: Path, quick: None
+) -> None:
+    run = json.loads((real_run / "run.json").read_text())
+    for model in run["models"].values():
+        model["api_base"] = "http://10.1.2.3:8000/v1"
+    (real_run / "run.json").write_text(json.dumps(run))
+    code, said, _ = cli("report", real_run, "-o", tmp_path / "report")
+    assert (code, "To publish: index.html, plots and tables. " in said) == (0, True)
+    private = set()
+    for path in (tmp_path / "report").rglob("*"):
+        if path.suffix == ".parquet":
+            text = pl.read_parquet(path).write_json()
+        elif path.is_file() and path.suffix != ".png":
+            text = path.read_text()
+        else:
+            continue
+        if any(word in text for word in ("patient-a", "10.1.2.3", str(tmp_path))):
+            private.add(path.name)
+    assert private == {"grades.parquet", "report.json", "reporting.md", "reporting.csv"}
+
+
 # Tables that one finished model and plain runs leave without a row: a CSV of none has no cell to say it in.
 EMPTY = {
     "confidence",
