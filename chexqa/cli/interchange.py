@@ -92,7 +92,7 @@ def export(bench: Path, fmt: str, no_key: bool, split_key: bool, about_file: Pat
     from chexqa.contract import benchmark as benchmarks
     from chexqa.interchange import dataset_about
 
-    _check_export(fmt, no_key, split_key, about_file is not None)
+    _check_export(fmt, no_key, split_key, about_file is not None, output)
     benchmark = benchmarks.load(bench)
     about = dataset_about.load(about_file, benchmark)
     key: KeyChoice = "none" if no_key else "beside" if split_key else "inside"
@@ -114,9 +114,17 @@ def export(bench: Path, fmt: str, no_key: bool, split_key: bool, about_file: Pat
         messages().print(f"note: the benchmark has {held} from data sets with credentialed access, {words}.",
                          soft_wrap=True)  # fmt: skip
     say(f"{done}: {output}")
+    if fmt == "chexqa":
+        say(f"The folder has no licence and no citation; to add them: {_described(output)}")
 
 
-def _check_export(fmt: str, no_key: bool, split_key: bool, has_about: bool) -> None:
+def _described(folder: Path) -> str:
+    """Return the command that writes Croissant metadata with a licence and a citation into a benchmark's folder."""
+    place = argument(folder / "croissant.json")
+    return f"chexqa export {argument(folder)} --format croissant --about about.yaml -o {place}"
+
+
+def _check_export(fmt: str, no_key: bool, split_key: bool, has_about: bool, output: Path) -> None:
     """Raise ``InputError`` for options that a format does not take."""
     if no_key and split_key:
         raise InputError(
@@ -127,6 +135,11 @@ def _check_export(fmt: str, no_key: bool, split_key: bool, has_about: bool) -> N
     if fmt == "chexpercept" and (no_key or split_key):
         raise InputError(
             "--format chexpercept writes the answers into the file of questions; remove --no-key and --split-key."
+        )
+    if has_about and fmt == "chexqa":
+        raise InputError(
+            "--about is for a card and Croissant metadata; remove it, and describe the folder afterwards: "
+            f"{_described(output)}"
         )
     if has_about and fmt not in ("huggingface", "croissant"):
         raise InputError(

@@ -115,9 +115,9 @@ def describe(
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
         "conformsTo": ["http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0"],
-        "name": benchmark.name,
+        "name": about.name(benchmark),
         "description": description(benchmark),
-        "version": _semantic(str(benchmark.about["version"])),
+        "version": three_numbers(str(benchmark.about["version"])),
         "license": about.license_url,
         "url": about.get("url") or about.doi_url,
         "datePublished": about.get("date_published"),
@@ -160,8 +160,8 @@ def export_metadata(benchmark: Benchmark, out: Path, about: DatasetAbout) -> Non
     write_bytes(out, json_bytes(describe(benchmark, about, benchmark.folder, benchmark_tables(), more)))
 
 
-def _semantic(version: str) -> str:
-    """Return a version as three numbers, as Croissant recommends."""
+def three_numbers(version: str) -> str:
+    """Return a version as three numbers, as Croissant recommends: 1.0.0 for 1 and 1.0."""
     parts = version.split(".")
     return ".".join([*parts, "0", "0"][:3]) if all(part.isdigit() for part in parts) else version
 

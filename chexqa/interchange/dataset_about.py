@@ -42,6 +42,10 @@ class DatasetAbout:
         """Return a field, or None if nobody gave it."""
         return self.given.get(name)
 
+    def name(self, benchmark: Benchmark) -> str:
+        """Return the data set's name: the user's, or that of the benchmark."""
+        return str(self.given.get("name", benchmark.name))
+
     @property
     def missing(self) -> list[str]:
         """The names of wanted fields that are in neither the file nor the benchmark."""

@@ -80,7 +80,7 @@ def export_dataset(
     ``key`` says where the answers are written: into the rows of the items (``inside``), into a separate configuration
     named ``key`` (``beside``), or nowhere (``none``). ``about`` has the user's facts about the data set. The folder
     also gets Croissant metadata (``croissant.json``), ``eval.yaml``, and the figures of the benchmark's audit, if there
-    was one.
+    was one. Without the key, the card has the audit's summary alone, because its tables and figures tell answers.
     """
     benchmark = bench if isinstance(bench, Benchmark) else benchmarks.load(Path(bench))
     about = dataset_about.load(None, benchmark) if about is None else about
@@ -104,10 +104,14 @@ def export_dataset(
             (temporary / "key").mkdir()
             rows = [{"item_id": item.item_id, **_key_row(benchmark, item)} for item in benchmark.items]
             write_bytes(temporary / "key" / f"{SPLIT}.parquet", parquet(rows, columns))
-        audit = dataset_card.copy_audit(benchmark, temporary)
-        text = _front(benchmark, configs, about) + _card(benchmark, key) + dataset_card.text(benchmark, about, audit)
+        audit = dataset_card.copy_audit(benchmark, temporary, withheld=key == "none")
+        text = (
+            _front(benchmark, configs, about)
+            + _card(benchmark, key, about)
+            + dataset_card.text(benchmark, about, audit, croissant.three_numbers(str(benchmark.about["version"])))
+        )
         write_bytes(temporary / "README.md", text.encode())
-        write_bytes(temporary / "eval.yaml", dataset_card.eval_yaml(benchmark).encode())
+        write_bytes(temporary / "eval.yaml", dataset_card.eval_yaml(benchmark, about).encode())
         names = [f"data/{path.name}" for path in sorted((temporary / "data").iterdir())]
         tables = croissant.parquet_tables(names, key)
         write_bytes(
@@ -188,7 +192,7 @@ def _front(benchmark: Benchmark, configs: dict[str, tuple[dict[str, Any], str]],
     license_name = about.get("license")
     listed = license_name is not None and re.fullmatch(r"[\w.-]+", license_name)
     record = {
-        "pretty_name": benchmark.name,
+        "pretty_name": about.name(benchmark),
         "language": [benchmark.about["question_bank"]["language"]],
         "license": license_name.lower() if listed else "other",
         **({} if listed or license_name is None else {"license_link": license_name}),
@@ -219,7 +223,7 @@ def _feature(kind: Any) -> Record:
     return {"list": _FEATURES[inner]}
 
 
-def _card(benchmark: Benchmark, key: KeyChoice) -> str:
+def _card(benchmark: Benchmark, key: KeyChoice, facts: DatasetAbout) -> str:
     """Return the card: the dataset's content, how to load it, where its answers are, and the limits on its use."""
     about, counts = benchmark.about, benchmark.about["counts"]
     words = {name: text for name, text in _COLUMN_WORDS.items()
@@ -236,7 +240,7 @@ def _card(benchmark: Benchmark, key: KeyChoice) -> str:
         held = plural(about["access"]["credentialed"], "case")
         notes.append(f"{held} must be given only to people who signed the data use agreement.")
     lines = [
-        f"# {markdown(benchmark.name)}, version {markdown(about['version'])}", "",
+        f"# {markdown(facts.name(benchmark))}, version {markdown(about['version'])}", "",
         f"Questions about chest radiographs: {plural(counts['items'], 'item')} of {plural(counts['cases'], 'case')}, "
         f"exported from the benchmark {benchmark.hash} by chexqa {markdown(about['tool_version'])}.", "",
         *(line for note in notes for line in (note, "")),

@@ -123,7 +123,7 @@ def _summary(audit: Audit) -> list[str]:
     people = audit.contents["people"]
     patients = f"{plural(people['patients'], 'patient')}, " if people["patients"] else ""
     verdict = (
-        f"**{plural(len(audit.leaks), 'leak')}**: see the audit below."
+        f"**{plural(len(audit.leaks), 'leak')}**: a model can answer some items without looking at the anatomy."
         if audit.leaks
         else f"No leak: none of {plural(len(audit.tested), 'artefact')} tested beats chance."
     )

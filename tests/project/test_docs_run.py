@@ -217,6 +217,7 @@ SCENES = {
     )),
     "leaderboard": Scene("leaderboard.md", (
         given.bench, "export bench --no-key", made_there("bench-public/items.jsonl"),
+        examples("other-harnesses.md"), "export bench-public --format croissant", "export bench --format huggingface",
         "eval bench-public --models baseline/chance", "eval bench-public --models baseline/first",
         "leaderboard add board their-run", "leaderboard add board answers.jsonl",
         "leaderboard remove board",
