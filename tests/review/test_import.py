@@ -532,6 +532,7 @@ def spoiled(kind: str, cells: dict[str, str], words: str) -> Any:
         spoiled("location", {"verdict": "fix", "option 1": "maybe"}, "neither 'yes' nor 'no'"),
         spoiled("location", {"verdict": "fix", "option 5": "yes"}, "its question has only 4 options"),
         spoiled("grid_cell", {"verdict": "accept", "corrected answer": "J9"}, "known: A1 to H8"),
+        spoiled("grid_cell", {"verdict": "fix", "reason": "wrong answer"}, "there is no corrected answer"),
     ],
 )  # fmt: skip
 def test_a_row_that_cannot_be_taken_is_named_with_what_to_do(

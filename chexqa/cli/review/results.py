@@ -201,11 +201,8 @@ def apply(
     CASES with these verdicts.
     """
     from chexqa.contract import benchmark as benchmarks
-    from chexqa.review.collect.import_sheets import without_reason
 
     verdicts = read_stores(stores)
-    for line in without_reason(verdicts):
-        say(f"no reason: {line}", err=True)
     if not (source / benchmarks.ABOUT).is_file():
         _apply_to_manifest(source, stores, benchmark, out, image_root, mask_dir)
         return

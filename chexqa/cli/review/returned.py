@@ -55,7 +55,7 @@ def import_sheets(
     skip_bad: bool, replace: bool, run_folder: Path | None, image_root: Path | None,
 ) -> int:  # fmt: skip
     """Import filled sheets (.xlsx, .ods, .csv, .tsv) and saved pages (.json); a row with a problem is left out."""
-    from chexqa.review.collect.import_sheets import ImportOptions, without_reason
+    from chexqa.review.collect.import_sheets import ImportOptions
     from chexqa.review.collect.import_sheets import import_sheets as run_import
 
     where = batch or find_batch(paths)
@@ -81,7 +81,7 @@ def import_sheets(
     if done.problems and not done.read:
         say(f"{plural(done.faults, 'problem')}, and no row could be read.", err=True)
         return EXIT_OK if skip_bad else EXIT_INPUT
-    for line in without_reason(done.verdicts.values()):
+    for line in done.no_reason:
         say(f"no reason: {line}", err=True)
     skipped = f"; {plural(done.faults, 'problem')} skipped" if done.problems else ""
     changes = f"{done.new:,} new, {done.changed:,} changed, {done.read - done.new - done.changed:,} known before"

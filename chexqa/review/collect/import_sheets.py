@@ -68,6 +68,7 @@ class Imported(NamedTuple):
     - ``redrawn``: the redrawn masks, as records of ``contours.jsonl``.
     - ``withdrawn``: a line for each row that had entries before and is empty now.
     - ``bad``: the rows that reviewers must correct.
+    - ``no_reason``: a line for each file with new or changed rows whose verdict needs a reason and has none.
     - ``about``: what the readers of a study said of themselves, as records of ``readers.jsonl``.
     """
 
@@ -84,6 +85,7 @@ class Imported(NamedTuple):
     redrawn: tuple[Record, ...] = ()
     withdrawn: tuple[str, ...] = ()
     bad: tuple[BadRow, ...] = ()
+    no_reason: tuple[str, ...] = ()
     about: tuple[Record, ...] = ()
 
 
@@ -111,6 +113,7 @@ def import_sheets(order: ImportOptions) -> Imported:
     }
     withdrawn = _emptied(batch, before, reading, returned.rows, verdicts, day)
     after, new, overruled = dict(before), 0, 0
+    taken: list[Verdict] = []
     for key, verdict in {**verdicts, **withdrawn}.items():
         old = before.get(key)
         if old is None:
@@ -123,6 +126,7 @@ def import_sheets(order: ImportOptions) -> Imported:
             problems.append(_overruling(old, verdict))
             continue
         after[key] = verdict if old is None else verdict.after(old)
+        taken.append(verdict)
     known, history = load_contours(store.parent), load_history(store)
     drawing = ContourOptions(order.benchmark, order.image_root, known, order.replace)
     imported = [after[key] for key in verdicts if key in after]
@@ -141,7 +145,7 @@ def import_sheets(order: ImportOptions) -> Imported:
     counts = len(verdicts), new, overruled
     return Imported(
         batch, loaded, store, shown, *counts, fold(problems), len(problems), written, tuple(drawn), tuple(fold(gone)),
-        tuple(bad), tuple(_about(batch, meanings, returned.about, day)),
+        tuple(bad), tuple(without_reason(taken)), tuple(_about(batch, meanings, returned.about, day)),
     )  # fmt: skip
 
 

@@ -56,14 +56,6 @@ def takes_correction(item: Item) -> bool:
     return kind is not None and kind.stage in (4, None)
 
 
-def needs_correction(item: Item) -> bool:
-    """Return True if the verdict "fix" must come with a corrected answer.
-
-    No corrected answer is needed if the reason for the verdict is in :data:`MASK_IS_WRONG`.
-    """
-    return takes_correction(item) and item.form.lists_options
-
-
 class BadRowError(Exception):
     """Error for a row that cannot be imported; the message is one clause that names the mistake and the remedy.
 
@@ -307,7 +299,7 @@ class Reading:
                 f"the verdict is '{FIX}', but the corrected answer equals the proposal; give the "
                 f"verdict '{ACCEPT}', or another answer"
             )
-        if verdict == FIX and answer is None and needs_correction(item) and reason not in MASK_IS_WRONG:
+        if verdict == FIX and answer is None and takes_correction(item) and reason not in MASK_IS_WRONG:
             raise BadRowError(
                 f"the verdict is '{FIX}', but there is no corrected answer; give the answer, or the reason "
                 f"'{WRONG_CONTOUR}', or the verdict 'reject' or 'unsure'"
