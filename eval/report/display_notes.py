@@ -18,7 +18,7 @@ from rich.text import Text
 from chexqa.contract.items import ORIGINAL
 from chexqa.contract.read_run import ERROR, Run
 from chexqa.eval.design import subset
-from chexqa.eval.models.registry import BASELINE
+from chexqa.eval.models.registry import BASELINE, READERS
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.grade import UNFINISHED, Graded, protocol_name
 from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
@@ -202,8 +202,11 @@ def unfinished(states: pl.DataFrame, elsewhere: set[str], allow_partial: bool) -
     """
     consequence = "its numbers are PARTIAL: only the finished items count" if allow_partial else "it has no accuracy"
     for row in states.to_dicts():
-        elsewhere_too = row["model"] in elsewhere
-        mend = "add lines for them to its file" if elsewhere_too else "the same 'chexqa eval' command asks them again"
+        mend = "the same 'chexqa eval' command asks them again"
+        if row["model"] in elsewhere:
+            mend = "add lines for them to its file"
+        elif row["model"].startswith(READERS):
+            mend = "'chexqa review import' takes the answers to the rows that are still open"
         count = row["error"] + row["not_asked"]
         if row["items"] == count + row["overflow"] > count:
             refused = f"{row['overflow']:,} of {plural(row['items'], 'question')}"

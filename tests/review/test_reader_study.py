@@ -122,10 +122,16 @@ def test_a_reader_who_has_not_finished_has_no_numbers_and_the_others_keep_theirs
     assert f"{told} percentage points." in out
     fill_all(study, "anna-reader", as_reviewer(bench, knows))
     fill_all(study, "ben-reader", lambda row: done.get(row, {}))
-    assert cli("review", "import", study)[0] == 0
+    code, out, _ = cli("review", "import", study)
+    assert code == 0
+    asked = len(_rows(bench, studied))
+    assert f"reader/anna {asked} of {asked}, reader/ben {len(done)} of {asked}, readers/majority {len(done)} of" in out
     rows = headline(all_tables(grade_folders([study / "run"])))
     assert rows["reader/anna"]["accuracy"] == 1.0
     assert rows["reader/ben"]["accuracy"] is None
+    out = " ".join(cli("grade", study / "run")[1].split())
+    assert "'chexqa review import' takes the answers to the rows that are still open" in out
+    assert "'chexqa eval' command asks them" not in out
 
 
 def _rows(bench: benchmark.Benchmark, folder: Path) -> dict[str, dict[str, str]]:

@@ -170,8 +170,8 @@ def _write_run(done: Imported, folder: Path) -> None:
     if all(verdict.kind == "training" for verdict in done.verdicts.values()) and done.verdicts:
         say("These are answers to training cases alone, so there is no run to grade yet.")
         return
-    counts = write_run(done.loaded, done.batch, done.verdicts.values(), folder)
-    say(f"{folder}: items judged by each reader: {', '.join(f'{name} {count:,}' for name, count in counts.items())}")
+    counts = write_run(done.loaded, done.batch, done.verdicts.values(), folder).items()
+    say(f"{folder}: items judged by each reader: {', '.join(f'{who} {n:,} of {all_:,}' for who, (n, all_) in counts)}")
     say(f"Next: chexqa grade {argument(folder)}")
 
 

@@ -141,8 +141,8 @@ def _turn(
     )  # fmt: skip
 
 
-def write_run(bench: Benchmark, batch: Batch, verdicts: Iterable[Verdict], out: Path) -> dict[str, int]:
-    """Write the complete run folder; return the number of judged items of each reader and, last, of the majority.
+def write_run(bench: Benchmark, batch: Batch, verdicts: Iterable[Verdict], out: Path) -> dict[str, tuple[int, int]]:
+    """Write the complete run folder; return the numbers of judged and of all items of each reader and of the majority.
 
     The run of an earlier import is replaced. Raise ``InputError`` for any other existing folder.
     """
@@ -150,13 +150,16 @@ def write_run(bench: Benchmark, batch: Batch, verdicts: Iterable[Verdict], out: 
     if not logs:
         raise InputError(f"{batch.path}: no reader has answered a question yet, so there is no run to write.")
     _check_place(out, bench, logs)
+    cases = cases_of(bench, batch)
     with new_folder(out, replace=True) as folder:
         (folder / read_run.TURNS).mkdir()
-        write_json(folder / read_run.ABOUT, _about(bench, cases_of(bench, batch), logs), "run")
+        write_json(folder / read_run.ABOUT, _about(bench, cases, logs), "run")
         for name, turns in logs.items():
             file = re.sub(r"[^\w.\-]", "_", name.replace("/", "--")) + ".jsonl"
             write_jsonl(folder / read_run.TURNS / file, (bounded(turn).to_record() for turn in turns), "turn")
-    return {name: len(turns) for name, turns in logs.items()}
+    return {
+        name: (len(turns), sum(item.case_id in cases[name] for item in bench.items)) for name, turns in logs.items()
+    }
 
 
 def _check_place(out: Path, bench: Benchmark, logs: Iterable[str]) -> None:

@@ -91,12 +91,16 @@ def not_asked(graded: Graded) -> str | None:
     After each entry, the line names the command-line option that asks it.
     """
     runs = [run.about for run in graded.runs]
+    # A Python model can state a confidence unasked.
+    is_stated = any(conditions.of_run(about).confidence for about in runs) or any(
+        turn.confidence is not None for run in graded.runs for turn in run.turns
+    )
     missing = [
         part
         for part, is_asked in (
             ("altered radiographs (--condition original,target,irrelevant)", has_altered(graded)),
             ("degraded radiographs and other words (--stress all)", has_stress(graded)),
-            ("stated confidence (--confidence)", any(conditions.of_run(about).confidence for about in runs)),
+            ("stated confidence (--confidence)", is_stated),
             ("no pictures (--blind)", any(about.get(name) for about in runs for name in WITHOUT)),
             ("other orders of the options (--rotate 4)", any(about.get("rotations", 1) > 1 for about in runs)),
             ("repeated questions (--repeats 2)", any(about.get("repeats", 1) > 1 for about in runs)),
