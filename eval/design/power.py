@@ -35,7 +35,7 @@ class Assumptions:
       the same patient.
     - ``alpha``: the significance level.
     - ``power``: the wanted probability that a test finds a difference.
-    - ``tests``: the number of tests that Holm's method corrects together.
+    - ``tests``: the number of tests that Holm's method corrects together, of a difference and of equivalence alike.
     """
 
     discordance: float = 0.3
@@ -135,9 +135,11 @@ def _resolution(
     count = _patients(people, scale)
     own = standard_error(people.values(), assumed)
     error = own * (len(people) / count) ** 0.5
-    quantile = float(stats.norm.isf(assumed.alpha / assumed.tests / 2))
-    # For two equal models, the 90 % interval lies within plus or minus ``difference`` with a probability of 80 %.
-    alike = float(stats.norm.ppf(0.95) + stats.norm.ppf(0.9))
+    level = assumed.alpha / assumed.tests
+    quantile = float(stats.norm.isf(level / 2))
+    # For two equal models, each of the two one-sided tests of equivalence succeeds with a probability of 90 %, and so
+    # both do with 80 %.
+    alike = float(stats.norm.isf(level) + stats.norm.ppf(0.9))
     size = min(count, MOST_RUN)
     stopped = simulate_stopping(list(people.values()), difference, assumed, size) if name in ON else (None, None)
     return Resolution(

@@ -80,6 +80,10 @@ def test_known_sizes_of_studies() -> None:
     assert found.needed == pytest.approx(2.8016**2 * 0.3 / 0.05**2, abs=1)
     (found,) = power.resolutions(single_items(700), 0.03, PLAIN)
     assert found.alike == pytest.approx(2855, abs=10)
+    (found,) = power.resolutions(single_items(700), 0.03, power.Assumptions(correlation=0, tests=10))
+    # 5 % divided by ten tests: quantiles of 0.005 (equivalence, one-sided) and 0.0025 (difference, two-sided).
+    assert found.alike == pytest.approx((2.5758 + 1.2816) ** 2 * 0.3 / 0.03**2, abs=1)
+    assert found.needed == pytest.approx((2.8070 + 0.8416) ** 2 * 0.3 / 0.03**2, abs=1)
 
 
 def test_ten_points_at_thirty_percent_discordance_are_decided_after_some_270_patients_and_not_after_200() -> None:
