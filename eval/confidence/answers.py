@@ -16,7 +16,7 @@ import polars as pl
 from chexqa.eval.prompts import conditions, parser_confidence
 from chexqa.eval.scoring.grade import UNFINISHED, Graded, protocol_name
 from chexqa.eval.scoring.outcomes import ANSWERED
-from chexqa.eval.scoring.sample import WHO, ScoredSample, own_weight, with_clusters
+from chexqa.eval.scoring.sample import WHO, ScoredSample, can_be_right, own_weight, with_clusters
 
 # Level of questions that belong to none of the three levels: those on the grid and on places.
 OTHER = "grid and places"
@@ -33,6 +33,8 @@ _READ = (
 def answers_with_confidence(study: ScoredSample) -> pl.DataFrame:
     """Return a table of graded answers with their confidence: a row for each answer and each source of confidence.
 
+    Items of the grid on which no cell is a hit are left out, as no answer to them can be right.
+
     - ``estimate``: the source of the confidence: ``stated``, ``repeats`` or ``logprob``.
     - ``model, protocol, level, item_id, correct``: the answer. In rows with the source ``repeats``, this is the item's
       most frequent answer.
@@ -43,7 +45,8 @@ def answers_with_confidence(study: ScoredSample) -> pl.DataFrame:
     - ``_weight``: 1 divided by the number of rows with the same model, protocol, item and source.
     """
     rows = with_clusters(study.graded.grades.select(_READ))[0].drop("patient_id", "study_id", "picture")
-    rows = rows.join(study.rows.select(*WHO, "item_id").unique(), on=[*WHO, "item_id"], how="semi")
+    counted = study.said.select(*WHO, "item_id", "answer").filter(can_be_right()).drop("answer").unique()
+    rows = rows.join(counted, on=[*WHO, "item_id"], how="semi")
     answered = rows.filter(pl.col("state").is_in(ANSWERED))
     return pl.concat([
         _stated(study.graded, answered), _selected(repeated(rows), REPEATS), _by_tokens(study.graded, answered)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TABLES: dict[str, str] = {
     "confidence": "estimates of confidence (stated, from repeats, from tokens): calibration, and how well they "
-    "separate right answers from wrong ones",
+    "separate right answers from wrong ones; grid items on which no cell is a hit are left out",
     "confidence_bins": "share of right answers in each of ten bins of confidence",
     "confidence_curve": "share of wrong answers among those with at least a given confidence",
 }

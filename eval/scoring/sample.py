@@ -128,6 +128,11 @@ def own_weight() -> pl.Expr:
     return (1.0 / pl.len().over([*WHO, "item_id"])).alias(WEIGHT)
 
 
+def can_be_right() -> pl.Expr:
+    """Return an expression that is False for a grid item on which no cell is a hit, which no answer can get right."""
+    return pl.col("answer").list.len() > 0
+
+
 def weighed(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows with each row's weight (:func:`own_weight`) and with weighted values, which tables add up.
 

@@ -17,6 +17,7 @@ from chexqa.eval.scoring.sample import (
     WHO,
     YES,
     ScoredSample,
+    can_be_right,
     count_patients,
     mask_incomplete,
     mean_by,
@@ -34,7 +35,7 @@ def rows_of(study: ScoredSample) -> pl.DataFrame:
     The column ``can`` is True if at least one of the item's cells is a hit, so that the item can be answered right.
     """
     rows = study.said.filter(pl.col("kind") == GRID_CELL)
-    return rows.with_columns((pl.col("answer").list.len() > 0).alias("can"))
+    return rows.with_columns(can_be_right().alias("can"))
 
 
 def estimates(study: ScoredSample) -> tuple[pl.DataFrame, dict[str, Estimates]]:

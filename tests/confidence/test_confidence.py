@@ -6,12 +6,15 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from fake_server import FakeServer, Reply, Request, completion
+from grades import run, said, study
+from handmade import Handmade
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import brier_score_loss, roc_auc_score
@@ -19,7 +22,8 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 from chexqa.contract import benchmark, read_run
 from chexqa.contract.items import is_right
 from chexqa.eval.confidence import calibration, selective
-from chexqa.eval.confidence.confidence_tables import ALL
+from chexqa.eval.confidence.answers import OTHER
+from chexqa.eval.confidence.confidence_tables import ALL, confidences
 from chexqa.eval.models import openai_http
 from chexqa.eval.models.client import load_litellm
 from chexqa.eval.runs.answer_tokens import answer_logprob
@@ -156,6 +160,24 @@ def test_a_run_asks_for_confidences_and_its_tables_have_them(tiny_benchmark: Pat
     out = cli("grade", run, "--table", "confidence")[1]
     parts = out.count("model, estimate, level")
     assert parts == out.count("stated, all answers") > 1, "every part of the printed table names its rows"
+
+
+def test_grids_without_a_hit_count_in_no_table_of_confidences(handmade: Handmade) -> None:
+    for number in range(10):
+        handmade.case(f"n{number}", "edema", "revision_free", grid=(12,) if number % 2 else ())
+    bench = benchmark.load(handmade.write())
+    # Two repeats, so that the tables have the estimate "repeats", too.
+    asked = run(replace(turn, repeat=repeat, confidence=1.0) for turn in said(bench) for repeat in range(2))
+    asked.about["repeats"] = 2
+    tables = confidences(study(bench, [asked]))
+    for level in (ALL, OTHER):
+        rows = tables["confidence"].filter(level=level)
+        assert rows["estimate"].to_list() == ["stated", "repeats"]
+        for column in ("overconfidence", "ece", "handed_over", "errors_kept"):
+            assert rows[column].to_list() == [0, 0], (level, column)
+    assert rows["answers"].to_list() == [10, 5]
+    assert set(tables["confidence_bins"]["share_right"]) == {1.0}
+    assert set(tables["confidence_curve"]["share_wrong"]) == {0.0}
 
 
 def in_tokens(text: str) -> list[tuple[str, float]]:
