@@ -138,7 +138,8 @@ def _check_export(fmt: str, no_key: bool, split_key: bool, has_about: bool, outp
         )
     if has_about and fmt == "chexqa":
         raise InputError(
-            "--about is for a card and Croissant metadata; remove it, and describe the folder afterwards: "
+            "this export writes no card and no Croissant metadata, so it takes no --about; leave it out, and write the "
+            "metadata afterwards with: "
             f"{_described(output)}"
         )
     if has_about and fmt not in ("huggingface", "croissant"):

@@ -65,7 +65,8 @@ def copy_audit(benchmark: Benchmark, out: Path, withheld: bool) -> str | None:
 def text(benchmark: Benchmark, about: DatasetAbout, audit: str | None, croissant_version: str) -> str:
     """Return the card's sections on data set, citation and audit.
 
-    ``audit`` is the result of :func:`copy_audit`. ``croissant_version`` is the version as in the Croissant metadata.
+    ``audit`` is the result of :func:`copy_audit`. ``croissant_version`` is the data set's version as the Croissant
+    metadata state it.
     """
     version = str(benchmark.about["version"])
     lines = ["## About the data set", ""]

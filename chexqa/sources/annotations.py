@@ -192,7 +192,7 @@ def read_label_names(path: Path) -> dict[str, str]:
     pairs = [(value, name) if isinstance(value, int) else (name, value) for name, value in labels.items()]
     wrong = next((name for value, name in pairs if not str(value).isdecimal() or not isinstance(name, str)), None)
     if wrong is not None:
-        raise InputError(f"{path}: the label {wrong!r} needs exactly one pixel value; give --label VALUE=NAME instead.")
+        raise InputError(f"{path}: the label {wrong!r} has no single pixel value; write --label VALUE=NAME.")
     return _once(path, ((str(int(value)), name) for value, name in pairs))
 
 

@@ -257,7 +257,8 @@ def record(
 def of_header(picture: Path, outcome: Outcome) -> Record:
     """Return the fields ``pixel_spacing_mm`` and ``view`` that a picture's DICOM header states, if it has one.
 
-    Add a mirrored picture to ``outcome.mirrored``, and one whose patient has an earlier picture to ``outcome.again``.
+    If the picture is mirrored, it is added to ``outcome.mirrored``. If a picture of the same patient was read before,
+    it is added to ``outcome.again``.
     """
     if picture.suffix.lower() not in dicom.SUFFIXES:
         return {}

@@ -12,8 +12,8 @@ votes count. The first line that fits gives the decision:
 - Only "fix", all from blind answers: contested.
 - Only "fix", and the question is of stages 1 to 3 or nobody gave a corrected answer: sent back to mask review.
 - Only "fix", with different corrected answers: contested.
-- Only "fix", with one corrected answer: corrected if at least two persons give it, otherwise contested. If only
-  an adjudicator's vote counts, a reviewer whose vote has the same answer is one of the two.
+- Only "fix", with one corrected answer: corrected if at least two persons give it, otherwise contested. Here a reviewer
+  who gave the same answer as the adjudicator counts, too.
 
 A decision becomes contested after all in two cases:
 

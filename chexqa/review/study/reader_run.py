@@ -142,7 +142,7 @@ def _turn(
 
 
 def write_run(bench: Benchmark, batch: Batch, verdicts: Iterable[Verdict], out: Path) -> dict[str, tuple[int, int]]:
-    """Write the complete run folder; return the numbers of judged and of all items of each reader and of the majority.
+    """Write the complete run folder; return the numbers of judged and of all items, for each reader and the majority.
 
     The run of an earlier import is replaced. Raise ``InputError`` for any other existing folder.
     """
