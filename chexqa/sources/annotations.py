@@ -192,7 +192,9 @@ def read_label_names(path: Path) -> dict[str, str]:
     pairs = [(value, name) if isinstance(value, int) else (name, value) for name, value in labels.items()]
     wrong = next((name for value, name in pairs if not str(value).isdecimal() or not isinstance(name, str)), None)
     if wrong is not None:
-        raise InputError(f"{path}: the label {wrong!r} has no single pixel value; write --label VALUE=NAME.")
+        raise InputError(
+            f"{path}: the label {wrong!r} has no pixel value, or several; give its one value with --label VALUE=NAME."
+        )
     return _once(path, ((str(int(value)), name) for value, name in pairs))
 
 

@@ -347,7 +347,7 @@ def _show_power(
         f"differ by less than {difference:g} points; the level of the test of equivalence is 5 %{family}.\n"
         "until decided: the median number of counted patients after which 'eval --until-decided' stops, for a true "
         f"difference of {difference:g} points; 'no, 30 %': only 30 % of the runs stop early, so there is no median. "
-        "It is a single test, which --tests does not change.\n"
+        "'--until-decided' makes a single test, so --tests does not change this number.\n"
         "The numbers under 'needed' and 'alike' include patients without items that count in the score; they are "
         "'none' if no item can be answered right (no cell of the grid is a hit).\n"
         f"Assumed: one model is right and the other wrong on {100 * assumed.discordance:g} % of the items, with "

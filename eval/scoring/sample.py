@@ -129,7 +129,7 @@ def own_weight() -> pl.Expr:
 
 
 def can_be_right() -> pl.Expr:
-    """Return an expression that is False for a grid item on which no cell is a hit, which no answer can get right."""
+    """Return an expression that is False for items that no answer can get right: grids on which no cell is a hit."""
     return pl.col("answer").list.len() > 0
 
 

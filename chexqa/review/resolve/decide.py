@@ -12,14 +12,14 @@ votes count. The first line that fits gives the decision:
 - Only "fix", all from blind answers: contested.
 - Only "fix", and the question is of stages 1 to 3 or nobody gave a corrected answer: sent back to mask review.
 - Only "fix", with different corrected answers: contested.
-- Only "fix", with one corrected answer: corrected if at least two persons give it, otherwise contested. Here a reviewer
-  who gave the same answer as the adjudicator counts, too.
+- Only "fix", with one corrected answer: corrected if at least two persons give it, otherwise contested. If an
+  adjudicator voted, reviewers who gave the same answer are counted among these persons.
 
 A decision becomes contested after all in two cases:
 
 - It is "accepted", no adjudicator has voted, and two reviewers first gave a blind answer that differs from the key.
-- It is "rejected" or "sent back" by fewer than two persons (the number can be set). An adjudicator who is no reviewer
-  of the item is enough alone.
+- It is "rejected" or "sent back" by fewer than two persons (the number can be set), unless one of them is an
+  adjudicator who has not reviewed the item.
 """
 
 from __future__ import annotations
