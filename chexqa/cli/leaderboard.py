@@ -53,10 +53,12 @@ def add(
 
     when = _date(added)
     graded = read(runs, benchmark_folder, False, models_file, reread, protocol=protocol)
-    entries = boards.add(board, graded, when, by, title)
+    entries, notes = boards.add(board, graded, when, by, title)
+    for note in notes:
+        say(f"note: {note}", err=True)
     notice = f" ({PHANTOM_NOTICE})" if graded.benchmark.is_phantom else ""
-    say(f"added {plural(len(entries), 'entry', 'entries')}{notice}: "
-        + ", ".join(f"{entry['model']} ({entry['protocol']})" for entry in entries))  # fmt: skip
+    named = [f"{entry['model']} ({entry['protocol']}, id {boards.id_of(entry)})" for entry in entries]
+    say(f"added {plural(len(entries), 'entry', 'entries')}{notice}: {', '.join(named)}")
     say(f"Open: {real(board / boards.PAGE)}")
 
 
@@ -65,11 +67,13 @@ def add(
 @click.argument("model", metavar="MODEL")
 @click.option("--protocol", metavar="NAME", help="Protocol of the entry, as the leaderboard names it.")
 @click.option("--date", "added", metavar="YYYY-MM-DD", help="Date of the entry.")
-def remove(board: Path, model: str, protocol: str | None, added: str | None) -> None:
+@click.option("--id", "entry_id", metavar="ID", help="Id of the entry: printed by 'leaderboard add', and in "
+              "BOARD/leaderboard.csv.")  # fmt: skip
+def remove(board: Path, model: str, protocol: str | None, added: str | None, entry_id: str | None) -> None:
     """Remove an entry of MODEL that was added to the folder BOARD by mistake, and write the page again."""
     from chexqa.eval.leaderboard import board as boards
 
-    entry = boards.remove(board, model, protocol, added if added is None else _date(added))
+    entry = boards.remove(board, model, protocol, added if added is None else _date(added), entry_id)
     say(f"removed {entry['model']} ({entry['protocol']}), added on {entry['added']}")
     say(f"Open: {real(board / boards.PAGE)}")
 

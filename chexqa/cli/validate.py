@@ -17,6 +17,7 @@ from chexqa.eval.leaderboard.submission import check_predictions
 from chexqa.eval.map_makers.prompts import read_prompts
 from chexqa.eval.models import registry
 from chexqa.eval.runs import foreign_lines
+from chexqa.eval.scoring import rereading
 from chexqa.eval.stress.unequal_wordings import unequal
 from chexqa.files.errors import InputError, WrongParts
 from chexqa.files.jsonio import check, parse_json, read_lines, read_text, read_yaml, text_lines
@@ -115,7 +116,8 @@ def validate_predictions(path: Path, bench: Path) -> FileReport:
             "out --benchmark."
         )
     checked = check_predictions(path, benchmark.load(bench))
-    return FileReport(checked.summary, checked.problems, "; a leaderboard takes complete answers only")
+    meaning = "; a leaderboard takes complete answers only"
+    return FileReport(checked.summary, checked.problems, meaning, checked.remarks)
 
 
 def annotation(problem: str, path: Path) -> str:
@@ -163,7 +165,10 @@ def _folder(path: Path, image_root: Path | None) -> FileReport:
         )
     if (path / read_run.ABOUT).is_file():
         run = read_run.load(path)
-        misfits = foreign_lines.misfits(path, foreign_lines.items_of(run))
+        bench = foreign_lines.benchmark_of(run)
+        misfits = [] if bench is None else [
+            *foreign_lines.misfits(path, bench.item), *rereading.changed_by_hand(bench, run)
+        ]  # fmt: skip
         turns = (*run.turns, *run.altered)
         states = Counter(turn.state for turn in turns)
         counts = ", ".join(f"{count:,} {state}" for state, count in states.most_common())

@@ -60,7 +60,8 @@ class Questions:
         replies = list(_replies(_records(path)))
         write_lines(
             path.with_suffix(".predictions.jsonl"),
-            ({"item_id": doc["item_id"], "text": reply, "model": model, "protocol": protocol}
+            ({"item_id": doc["item_id"], "text": reply, "model": model, "protocol": protocol,
+              **({"benchmark": doc["benchmark"]} if "benchmark" in doc else {})}  # earlier exports do not name it
              for doc, reply in replies if reply is not None),
         )  # fmt: skip
         kinds = dict.fromkeys([doc["kind"] for doc, _ in replies])

@@ -174,7 +174,12 @@ def _doc(benchmark: Benchmark, item: Item, answers: bool) -> Record:
     """Return the data that the dataset class needs to grade one reply, in the fields of
     :mod:`chexqa.eval.harnesses.alone`.
     """
-    doc: Record = {"item_id": item.item_id, "kind": item.kind, "item": dump(item.to_record())}
+    doc: Record = {
+        "item_id": item.item_id,
+        "kind": item.kind,
+        "item": dump(item.to_record()),
+        "benchmark": benchmark.hash,
+    }
     if answers:
         answer = benchmark.key("an export with answers")[0][item.item_id]
         doc |= {"answer": list(answer.answer), "chance": answer.chance}

@@ -377,14 +377,15 @@ def _row(model: str, target: Target, about_lesion: Lesion, state: str, values: m
     return (model, *about, state, None if cell is None else int(cell), *lesion, *numbers)
 
 
-def predictions(rows: pl.DataFrame) -> list[Record]:
+def predictions(rows: pl.DataFrame, benchmark: str | None) -> list[Record]:
     """Return answers for ``chexqa grade``: the cell of the grid that each map, or each reader's mark, chooses.
 
-    A map chooses the cell of its maximum; a missing map gives no answer.
+    A map chooses the cell of its maximum; a missing map gives no answer. ``benchmark`` is the benchmark's hash.
     """
+    made_on = {} if benchmark is None else {"benchmark": benchmark}
     asked = rows.filter(pl.col("item_id").is_not_null() & (pl.col("state") != "missing"))
     return [
-        {"model": model, "item_id": item_id, "answer": None if cell is None else [cell]}
+        {"model": model, "item_id": item_id, "answer": None if cell is None else [cell], **made_on}
         for model, item_id, cell in asked.select("model", "item_id", metrics.CELL).iter_rows()
     ]
 

@@ -111,7 +111,7 @@ def write(
     }
     check(index, "heatmaps", str(folder / INDEX))
     rows = pl.concat([one.rows for one in graded.values()])
-    answers = predictions(rows)
+    answers = predictions(rows, truth.benchmark)
     buffer = io.BytesIO()
     rows.write_parquet(buffer)
     files = {ROWS: buffer.getvalue(), TABLE: csv_bytes(table, notice), INDEX: json_bytes(index)}

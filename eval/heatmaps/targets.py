@@ -80,12 +80,14 @@ class Truth:
     - ``label``: the name of their source in tables.
     - ``is_phantom``: True if the radiographs are phantoms.
     - ``absent``: the targets of cases with an absent finding; their ``read`` must not be called.
+    - ``benchmark``: the hash of the benchmark whose key has the masks; None for other masks.
     """
 
     label: str
     is_phantom: bool
     targets: tuple[Target, ...]
     absent: tuple[Target, ...] = ()
+    benchmark: str | None = None
 
 
 def of_benchmark(folder: Path) -> Truth:
@@ -120,7 +122,9 @@ def of_benchmark(folder: Path) -> Truth:
                 source_size=None if size is None else (size[0], size[1]),
             )
         )
-    return Truth(_benchmark_label(benchmark), benchmark.is_phantom, _some(targets, folder), tuple(absent))
+    return Truth(
+        _benchmark_label(benchmark), benchmark.is_phantom, _some(targets, folder), tuple(absent), benchmark.hash
+    )
 
 
 def _benchmark_label(benchmark: Benchmark) -> str:

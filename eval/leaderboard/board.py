@@ -12,11 +12,14 @@ import polars as pl
 
 from chexqa.eval.leaderboard import page
 from chexqa.eval.leaderboard.entry import SCORES, entries_of, references
+from chexqa.eval.leaderboard.submission import unstated
+from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.csv_and_parquet import csv_bytes
 from chexqa.eval.scoring.grade import Graded
+from chexqa.eval.scoring.predictions import ELSEWHERE, STATES_BENCHMARK
 from chexqa.files.atomic import write_all
 from chexqa.files.errors import InputError, unwritable
-from chexqa.files.jsonio import Record, check, json_bytes, read_json
+from chexqa.files.jsonio import Record, check, dump, json_bytes, read_json, sha256
 from chexqa.files.locks import locked
 from chexqa.files.terminal import PHANTOM_NOTICE
 
@@ -24,13 +27,19 @@ _ENDS = {"": "value", "_low": "low", "_high": "high"}
 INDEX, PAGE, TABLE = "leaderboard.json", "index.html", "leaderboard.csv"
 
 
-def add(folder: Path, graded: Graded, added: str, by: str | None, title: str | None) -> list[Record]:
-    """Add the models of graded runs to a leaderboard, and return their entries; make the leaderboard if it is missing.
+def add(folder: Path, graded: Graded, added: str, by: str | None, title: str | None) -> tuple[list[Record], list[str]]:
+    """Add the models of graded runs to a leaderboard, which is made if it is missing.
+
+    Return their entries, and notes for the user on files that name no benchmark and on answers that another entry has.
 
     ``added`` is the entries' date, and ``by`` the person or group that sent the runs. ``title`` replaces the page's
-    title. Raise ``InputError`` if the same answers are on the leaderboard already, if a file that would be
-    replaced is not from a leaderboard, and for the models that :func:`entry.entries_of` rejects.
+    title. Raise ``InputError`` for a run whose log was changed by hand, for the models that :func:`entry.entries_of`
+    rejects, if the same answers are on the leaderboard already, and if a file that would be replaced is not from a
+    leaderboard.
     """
+    for run in graded.runs:
+        if not run.about.get(ELSEWHERE):
+            rereading.check_unchanged(graded.benchmark, run)
     new = entries_of(graded, added, by)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file; name a folder for the leaderboard.")
@@ -40,20 +49,30 @@ def add(folder: Path, graded: Graded, added: str, by: str | None, title: str | N
         raise unwritable(folder, error) from None
     with locked(folder / ".lock"):
         board = _read(folder)
-        for entry in new:
+        notes = list(dict.fromkeys(unstated(run) for run in graded.runs if run.about.get(STATES_BENCHMARK) is False))
+        for place, entry in enumerate(new):
             _check_new(board, entry, folder)
+            notes += _twins([*board["entries"], *new[:place]], entry)
         board["title"] = title or board["title"] or f"Leaderboard of {graded.benchmark.name}"
         board["references"][graded.benchmark.hash] = references(graded)
         board["entries"] += new
         _write(folder, board)
-    return new
+    return new, notes
 
 
-def remove(folder: Path, model: str, protocol: str | None, added: str | None) -> Record:
+def id_of(entry: Record) -> str:
+    """Return the id of an entry: 8 characters that follow from model, protocol, benchmark and answers."""
+    told = {name: entry[name] for name in ("model", "protocol", "sha256")}
+    return sha256(dump(told | {"benchmark": entry["benchmark"]["hash"]}).encode())[:8]
+
+
+def remove(
+    folder: Path, model: str, protocol: str | None = None, added: str | None = None, entry_id: str | None = None
+) -> Record:
     """Remove one entry of a model from a leaderboard, and return this entry.
 
-    Raise ``InputError`` if no entry or more than one entry has the given model, protocol and date, or if the entry is
-    the leaderboard's only one.
+    Raise ``InputError`` if no entry or more than one entry has the given model, protocol, date and id (see
+    :func:`id_of`), or if the entry is the leaderboard's only one.
     """
     if not (folder / INDEX).is_file():
         raise InputError(
@@ -61,10 +80,10 @@ def remove(folder: Path, model: str, protocol: str | None, added: str | None) ->
         )
     with locked(folder / ".lock"):
         board = _read(folder)
-        wanted = {"model": model, "protocol": protocol, "added": added}
+        wanted = {"model": model, "protocol": protocol, "added": added, "id": entry_id}
         fitting = [
             entry for entry in board["entries"]
-            if all(entry[name] == value for name, value in wanted.items() if value is not None)
+            if all((entry | {"id": id_of(entry)})[name] == value for name, value in wanted.items() if value is not None)
         ]  # fmt: skip
         entry = _only(folder, board, fitting, wanted)
         board["entries"] = [other for other in board["entries"] if other is not entry]
@@ -83,10 +102,8 @@ def _only(folder: Path, board: Record, fitting: list[Record], wanted: Mapping[st
         models = ", ".join(dict.fromkeys(entry["model"] for entry in board["entries"]))
         raise InputError(f"{folder}: has no entry of {said}; its models are {models}.")
     if len(fitting) > 1:
-        found = "; ".join(f"{entry['protocol']} of {entry['added']}" for entry in fitting)
-        raise InputError(
-            f"{folder}: has {len(fitting)} entries of {said} ({found}); choose one with --protocol or --date."
-        )
+        found = "; ".join(f"{id_of(entry)}: {entry['protocol']} of {entry['added']}" for entry in fitting)
+        raise InputError(f"{folder}: has {len(fitting)} entries of {said} ({found}); choose one with --id.")
     if len(board["entries"]) == 1:
         raise InputError(
             f"{folder}: the entry of {said} is the leaderboard's only one; remove the whole folder instead."
@@ -122,6 +139,16 @@ def _check_new(board: Record, entry: Record, folder: Path) -> None:
             )
 
 
+def _twins(entries: list[Record], entry: Record) -> list[str]:
+    """Return a note if other entries of the benchmark have exactly the answers of ``entry``."""
+    same = [other for other in entries if other["sha256"] == entry["sha256"]
+            and other["benchmark"]["hash"] == entry["benchmark"]["hash"]]  # fmt: skip
+    named = ", ".join(f"'{other['model']}' ({other['protocol']}), added on {other['added']}" for other in same)
+    return (
+        [f"'{entry['model']}' ({entry['protocol']}): exactly these answers are also those of {named}"] if same else []
+    )
+
+
 def frame(board: Record) -> pl.DataFrame:
     """Return all entries as a table with a row for each entry; shares are fractions."""
     rows = []
@@ -140,6 +167,7 @@ def frame(board: Record) -> pl.DataFrame:
             "parser": entry["parser_version"],
             "source": entry["source"],
             "sha256": entry["sha256"],
+            "id": id_of(entry),
         }
         rows.append(row)
     return pl.DataFrame(rows, infer_schema_length=None)

@@ -7,16 +7,17 @@ from pathlib import Path
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.read_run import Run
-from chexqa.eval.scoring.predictions import read_predictions
+from chexqa.eval.scoring.predictions import STATES_BENCHMARK, read_predictions
 from chexqa.files.terminal import plural
 
 
 @dataclass(frozen=True)
 class Submission:
-    """Result of a check: a line on the content of the file, and a sentence for each model with missing items."""
+    """Result of a check: a line on the file's content, a sentence for each model with missing items, and remarks."""
 
     summary: str
     problems: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 def check_predictions(path: Path, benchmark: Benchmark) -> Submission:
@@ -35,7 +36,14 @@ def check_predictions(path: Path, benchmark: Benchmark) -> Submission:
             if missing:
                 count = plural(len(missing), "item")
                 problems.append(f"{path}: {name} has no line for {count}, such as '{missing[0]}'.")
-    return Submission(f"predictions for '{benchmark.name}': {'; '.join(found)}", tuple(problems))
+    remarks = [f"{unstated(run)}; give each line \"benchmark\": \"{benchmark.hash[:16]}\"" for run in runs[:1]
+               if not run.about[STATES_BENCHMARK]]  # fmt: skip
+    return Submission(f"predictions for '{benchmark.name}': {'; '.join(found)}", tuple(problems), tuple(remarks))
+
+
+def unstated(run: Run) -> str:
+    """Return a remark on a file of predictions whose lines do not all name their benchmark."""
+    return f"{run.folder}: does not say on which version of the benchmark its answers were made"
 
 
 def _counts(run: Run, model: str, benchmark: Benchmark) -> tuple[set[str], set[str]]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from chexqa.contract import benchmark, read_run
+from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item
 from chexqa.contract.read_run import TURNS, Line, Run, Turn
 from chexqa.files.atomic import sync_folder
@@ -52,17 +53,23 @@ class Repaired:
         return {"log": self.log, "lines": self.lines, "bytes": self.bytes, "first": first}
 
 
-def items_of(run: Run) -> Items:
-    """Return the items of a run's benchmark; empty, with a remark on standard error, if the benchmark is not there."""
+def benchmark_of(run: Run) -> Benchmark | None:
+    """Return a run's benchmark, or None, with a remark on standard error, if the benchmark is not there."""
     place = run.benchmark_folder
     if is_file(place / benchmark.ABOUT):
         bench = benchmark.load(place)
         if bench.hash == run.about["benchmark"]["hash"]:
-            return bench.item
+            return bench
     messages().print(
         f"{place}: the run's benchmark is not there, so answers are not compared with its options", soft_wrap=True
     )
-    return {}
+    return None
+
+
+def items_of(run: Run) -> Items:
+    """Return the items of a run's benchmark; empty, with a remark on standard error, if the benchmark is not there."""
+    bench = benchmark_of(run)
+    return {} if bench is None else bench.item
 
 
 def misfit(turn: Turn, items: Items) -> str:

@@ -7,6 +7,9 @@ A file has one JSON object per line (schema ``prediction``), with an ``item_id``
 - ``place``: coordinates in pixels of the item's picture.
 - ``refused``: true.
 
+The optional field ``benchmark`` has the hash of the benchmark on which the answer was made, or its beginning; a file
+that was made on another benchmark, or on another version, is refused.
+
 An item without a line counts as not asked. A model without any line on a task (perception or grid) is not graded on
 this task.
 """
@@ -39,6 +42,10 @@ from chexqa.generators.interventions import altered_items
 PROTOCOL = "predictions"
 # A field of the record that stands for run.json: True for predictions.
 ELSEWHERE = "predictions"
+# A field of the same record: True if every line of the file names the benchmark on which its answer was made.
+STATES_BENCHMARK = "states_benchmark"
+# Number of unknown items that a refusal lists, and of characters of a hash that it prints.
+_NAMED, _HASH = 3, 16
 _REPLIES = {"answer", "text", "place", "refused"}
 
 
@@ -87,14 +94,22 @@ def read_predictions(path: Path, benchmark: Benchmark, like: Record | None = Non
     asked: dict[str, Record] = {}
     lines: dict[tuple[str, str, str], int] = {}
     known = {**benchmark.item, **altered_items.load(benchmark).items}
-    wrong = WrongParts(path)
+    wrong, unknown, other, states_benchmark = WrongParts(path), dict[int, str](), dict[int, str](), True
     for number, line in text_lines(path):
         with wrong.collected():
             where = f"{path}, line {number}"
             record = parse_json(line, where)
             check(record, "prediction", where)
+            made_on = record.get("benchmark")
+            states_benchmark &= made_on is not None
+            if made_on is not None and not benchmark.hash.startswith(made_on):
+                other[number] = made_on
+                continue
+            if record["item_id"] not in known:
+                unknown[number] = record["item_id"]
+                continue
             about = _split(record["protocol"]) if "protocol" in record else like or _split(PROTOCOL)
-            turn = _turn(record, benchmark, known, record.get("model", path.stem), about, where)
+            turn = _turn(record, benchmark, known[record["item_id"]], record.get("model", path.stem), about, where)
             asked[name := dump(about)] = about
             found = turns.setdefault(name, {})
             earlier = lines.setdefault((name, turn.model, turn.item_id), number)
@@ -104,10 +119,44 @@ def read_predictions(path: Path, benchmark: Benchmark, like: Record | None = Non
                     "one of the two lines."
                 )
             found[turn.model, turn.item_id] = turn
+    _refuse_other(path, benchmark, other)
+    _refuse_unknown(path, benchmark, unknown, wrong)
     wrong.conclude()
     if not turns:
         raise InputError(f"{path}: contains no prediction; write one JSON object per line.")
-    return [_run(path, benchmark, asked[name], tuple(found.values())) for name, found in turns.items()]
+    return [
+        _run(path, benchmark, {**asked[name], STATES_BENCHMARK: states_benchmark}, tuple(found.values()))
+        for name, found in turns.items()
+    ]
+
+
+def _refuse_other(path: Path, benchmark: Benchmark, other: Mapping[int, str]) -> None:
+    """Raise ``InputError`` if there are lines of another benchmark; ``other`` has its hash for each of them."""
+    for number, made_on in other.items():
+        raise InputError(
+            f"{path}, line {number}: made on benchmark {made_on[:_HASH]}, but this is {_label(benchmark)}; ask the "
+            "model on this version, or grade the file with the benchmark on which it was made."
+        )
+
+
+def _refuse_unknown(path: Path, benchmark: Benchmark, unknown: Mapping[int, str], wrong: WrongParts) -> None:
+    """Refuse items that the benchmark lacks (``unknown``, keyed by line).
+
+    Raise ``InputError`` that lists the first of them; if as many lines are wrong otherwise, add them to ``wrong``.
+    """
+    named = [f"line {number}: there is no item '{item_id}'" for number, item_id in unknown.items()]
+    may_be = f"in {_label(benchmark)}; the file may be for another version of the benchmark"
+    if len(named) == 1 or len(named) <= wrong.count:
+        for one in named:
+            wrong.add(InputError(f"{path}, {one} {may_be}, or the id is wrong."))
+    elif named:
+        more = [f"and {len(named) - _NAMED:,} more"] if len(named) > _NAMED else []
+        listed = "\n".join(f"  {one}" for one in (*named[:_NAMED], *more))
+        raise InputError(f"{path}: {len(named):,} lines name items that are not {may_be}:\n{listed}")
+
+
+def _label(benchmark: Benchmark) -> str:
+    return f"'{benchmark.name}' {benchmark.about['version']} ({benchmark.hash[:_HASH]})"
 
 
 def settings_of(protocol: str, runs: Sequence[Run]) -> Record:
@@ -162,10 +211,11 @@ def export_predictions(run: Run) -> Iterator[Record]:
             "grade the run without exporting it."
         )
     name = grade.protocol_name(run)
+    made_on = run.about["benchmark"]["hash"]
     for turn in (*run.turns, *run.altered):
         if turn.state == read_run.ERROR:
             continue
-        record: Record = {"item_id": turn.item_id, "model": turn.model, "protocol": name}
+        record: Record = {"item_id": turn.item_id, "model": turn.model, "protocol": name, "benchmark": made_on}
         if turn.state == "refused":
             record["refused"] = True
         elif turn.place is not None:
@@ -186,15 +236,7 @@ def export_predictions(run: Run) -> Iterator[Record]:
         yield record
 
 
-def _turn(
-    record: Record, benchmark: Benchmark, known: Mapping[str, Item], model: str, about: Record, where: str
-) -> Turn:
-    item = known.get(record["item_id"])
-    if item is None:
-        raise InputError(
-            f"{where}: there is no item '{record['item_id']}' in '{benchmark.name}'; use the ids in the benchmark's "
-            "items.jsonl."
-        )
+def _turn(record: Record, benchmark: Benchmark, item: Item, model: str, about: Record, where: str) -> Turn:
     if len(_REPLIES & record.keys()) != 1:
         raise InputError(
             f"{where}: give one of 'answer' (option numbers), 'text' (a reply), 'place' (coordinates) and 'refused'; "

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
+from chexqa.contract import read_run
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.read_run import NO_PARSER, Run, Turn
+from chexqa.contract.read_run import NO_PARSER, TURNS, Line, Run, Turn
 from chexqa.eval.places import coordinate_systems
 from chexqa.eval.places.pictures import picture_size
 from chexqa.eval.prompts import answer_parser, conditions, option_order, parser_confidence, parser_places
+from chexqa.eval.runs import foreign_lines
 from chexqa.files.errors import InputError
+from chexqa.files.jsonio import dump
+from chexqa.files.opening import open_binary
+from chexqa.files.terminal import plural
 
 # States that the parser decides; refused, overflow and error are decided before the parser reads a reply.
 READ = ("answered", "unparsed", "truncated", "empty")
@@ -50,6 +55,45 @@ def reread(benchmark: Benchmark, runs: Iterable[Run]) -> tuple[tuple[Run, ...], 
         altered = tuple(_reread(benchmark, run, turn) for turn in run.altered)
         made.append(replace(run, turns=turns, altered=altered))
     return tuple(made), pl.DataFrame(rows, schema=COLUMNS, orient="row")
+
+
+def check_unchanged(benchmark: Benchmark, run: Run) -> None:
+    """Raise ``InputError`` if a turn of a run has another answer than today's parser, which read it, finds again."""
+    if any(_is_changed(benchmark, run, turn) for turn in (*run.turns, *run.altered)):
+        first, *others = changed_by_hand(benchmark, run)
+        more = f" The same holds for {plural(len(others), 'more line')} of the run." if others else ""
+        raise InputError(f"{first}{more}")
+
+
+def changed_by_hand(benchmark: Benchmark, run: Run) -> Iterator[str]:
+    """Yield a sentence for each line of a run's logs that has another answer than its reply.
+
+    Only turns that today's parser read are compared: another version may have read the reply otherwise.
+    """
+    for path in sorted((run.folder / TURNS).glob("*.jsonl")):
+        with open_binary(path, inside=run.folder) as file:
+            for _, line in read_run.scan(file, lambda turn: not _is_changed(benchmark, run, turn)):
+                turn = read_run.turn_of(line.data) if isinstance(line, Line) else None
+                if isinstance(line, Line) and turn is not None:
+                    yield (
+                        f"{path}, line {line.number}: the turn says {_said(turn)}, but the parser that it names "
+                        f"(version {turn.parser_version}) reads {_said(_reread(benchmark, run, turn))} in its reply, "
+                        "so the line was changed by hand; restore the log, or grade with --reread, which reads every "
+                        "reply again."
+                    )
+
+
+def _is_changed(benchmark: Benchmark, run: Run, turn: Turn) -> bool:
+    """Return True if a turn names today's parser and has another answer, state or place than its reply."""
+    if turn.read_by != answer_parser.VERSION or foreign_lines.misfit(turn, benchmark.item):
+        return False
+    return _differ(turn, _reread(benchmark, run, turn))
+
+
+def _said(turn: Turn) -> str:
+    """Return the state of a turn with its option numbers or its place."""
+    found = turn.parsed if turn.place is None else turn.place
+    return turn.state if found is None else f"{turn.state} {dump(found)}"
 
 
 def _is_read(turn: Turn) -> bool:

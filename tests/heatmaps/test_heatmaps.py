@@ -19,6 +19,7 @@ from sklearn.metrics import roc_auc_score
 from torch_files import pickled
 
 from chexqa.cli.validate import validate
+from chexqa.contract import benchmark
 from chexqa.eval.heatmaps import grading, metrics, summary, targets
 from chexqa.eval.heatmaps.map_files import read_map
 from chexqa.files.errors import InputError
@@ -617,9 +618,10 @@ def test_maps_are_graded_on_a_benchmarks_own_items(handmade: Any, tmp_path: Path
     one, reader = pl.read_parquet(tmp_path / "out" / "heatmaps.parquet").to_dicts()
     assert (one["item_id"], one["case_id"], one["picture"]) == (f"{case}/grid_cell", case, "k")
     answers = [json.loads(line) for line in (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()]
+    made_on = benchmark.load(bench).hash
     assert answers == [
-        {"model": "maps", "item_id": f"{case}/grid_cell", "answer": [28]},
-        {"model": "radiologist points", "item_id": f"{case}/grid_cell", "answer": [19]},
+        {"model": "maps", "item_id": f"{case}/grid_cell", "answer": [28], "benchmark": made_on},
+        {"model": "radiologist points", "item_id": f"{case}/grid_cell", "answer": [19], "benchmark": made_on},
     ]
     code, _, err = cli("grade", tmp_path / "out" / "predictions.jsonl", "--benchmark", bench, "--out", tmp_path / "g")
     assert (code, err) == (0, "")

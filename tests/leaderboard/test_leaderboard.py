@@ -60,6 +60,34 @@ def test_answers_are_checked_without_the_key(cli: Cli, tiny_benchmark: Path, tmp
         assert (code, said in " ".join(err.split())) == (2, True), err
 
 
+def test_answers_of_another_version_are_refused_and_answers_of_no_version_are_noted(
+    cli: Cli, tiny_benchmark: Path, tmp_path: Path
+) -> None:
+    made_on, rows = benchmark.load(tiny_benchmark).hash, right(tiny_benchmark)
+    note = "does not say on which version of the benchmark its answers were made"
+    bare = write(tmp_path / "bare.jsonl", rows)
+    named = write(tmp_path / "named.jsonl", [row | {"benchmark": made_on[:8]} for row in rows])
+    for answers, said in ((bare, True), (named, False)):
+        code, _, err = cli("validate", answers, "--benchmark", tiny_benchmark)
+        assert (code, note in err, made_on[:16] in err) == (0, said, said)
+        code, _, err = cli("leaderboard", "add", tmp_path / "board", answers, "--benchmark", tiny_benchmark)
+        assert (code, note in " ".join(err.split())) == (0, said)
+    older = write(tmp_path / "older.jsonl", [row | {"benchmark": "0123456789abcdef" * 4} for row in rows])
+    code, _, err = cli("leaderboard", "add", tmp_path / "board", older, "--benchmark", tiny_benchmark)
+    assert code == 2
+    assert f"line 1: made on benchmark 0123456789abcdef, but this is 'handmade' 1 ({made_on[:16]})" in " ".join(
+        err.split()
+    )
+    lost = write(tmp_path / "lost.jsonl", [row | {"item_id": f"x{n}"} for n, row in enumerate(rows)])
+    code, _, err = cli("validate", lost, "--benchmark", tiny_benchmark)
+    assert code == 2
+    first, *others = err.strip().splitlines()
+    assert "the file may be for another version of the benchmark" in first
+    assert [one.strip() for one in others] == [
+        *(f"line {n}: there is no item 'x{n - 1}'" for n in (1, 2, 3)), f"and {len(rows) - 3} more"
+    ]  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with what the fixture ``board`` copies, of a benchmark that equals the fixture ``tiny_benchmark``."""
@@ -157,6 +185,34 @@ def test_an_entry_added_by_mistake_is_removed_and_others_stay(cli: Cli, board: P
     assert "evil" not in "".join(path.read_text() for path in board.glob("*.*"))
     code, _, err = cli("leaderboard", "remove", board, "best")
     assert (code, "is the leaderboard's only one; remove the whole folder" in " ".join(err.split())) == (2, True), err
+
+
+def test_one_of_several_entries_is_removed_by_its_id(cli: Cli, board: Path, tiny_benchmark: Path) -> None:
+    rows = right(tiny_benchmark)
+    add = ("leaderboard", "add", board, "--benchmark", tiny_benchmark, "--date", "2026-02-01")
+    for number in (1, 2):
+        again = write(board.parent / "best.jsonl", [*rows[:-number], *(row | {"answer": []} for row in rows[-number:])])
+        code, out, err = cli(*add, again)
+        assert (code, "exactly these answers" in err) == (0, False)
+    last = out.partition("(predictions, id ")[2][:8]
+    code, _, err = cli("leaderboard", "remove", board, "best", "--date", "2026-02-01")
+    assert code == 2
+    said = " ".join(err.split())
+    assert "has 3 entries of best, 2026-02-01" in said
+    assert f"{last}: predictions of 2026-02-01); choose one with --id." in said
+    assert cli("leaderboard", "remove", board, "best", "--id", last)[0] == 0
+    entries = json.loads((board / "leaderboard.json").read_text())["entries"]
+    assert len([entry for entry in entries if entry["model"] == "best"]) == 2
+    with (board / "leaderboard.csv").open(newline="") as file:
+        assert last not in {row["id"] for row in csv.DictReader(file)}
+
+
+def test_answers_of_another_name_are_noted(cli: Cli, board: Path, tiny_benchmark: Path, tmp_path: Path) -> None:
+    copy = write(tmp_path / "copy.jsonl", right(tiny_benchmark))
+    code, _, err = cli("leaderboard", "add", board, copy, "--benchmark", tiny_benchmark)
+    assert code == 0
+    said = "'copy' (predictions): exactly these answers are also those of 'best' (predictions), added on 2026-02-01"
+    assert said in " ".join(err.split())
 
 
 def test_the_page_ranks_sorts_and_keeps_names_as_text(board: Path, chromium: str) -> None:

@@ -450,10 +450,10 @@ def test_numbers_that_cannot_be_are_unknown_and_cost_no_paid_turn(
 ) -> None:
     path, lines = spoil(run)
     usage = {"input_tokens": 2**63, "output_tokens": 7}
-    spoil(run, changed(lines[1], usage=usage, cost_usd=huge, latency_s=huge, raw="\ud83d"))
+    spoil(run, changed(lines[1], usage=usage, cost_usd=huge, latency_s=huge, raw="\ud83d\nAnswer: 1"))
     (turn,) = [turn for turn in read_run.read_log(path).turns if turn.usage]
     assert (turn.usage, turn.cost_usd, turn.latency_s) == ({"input_tokens": None, "output_tokens": 7}, None, None)
-    assert turn.raw == "?"
+    assert turn.raw == "?\nAnswer: 1"
     for command in ("grade", "validate"):
         assert cli(command, run)[::2] == (0, "")
     assert cli("run", "status", run)[0] == 0

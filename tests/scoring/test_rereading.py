@@ -116,6 +116,36 @@ def test_an_order_the_item_cannot_have_is_named(cli: Cli, tiny_benchmark: Path, 
     assert "/detection': the order 2, 3 is not an order of the item's 2 options" in err
 
 
+def test_an_answer_that_its_reply_does_not_give_is_named_and_not_taken(
+    cli: Cli, tiny_benchmark: Path, tmp_path: Path
+) -> None:
+    sorry = "I'm sorry, but I can't help with medical images."
+    run = rewrite(
+        log(tmp_path / "run", tiny_benchmark),
+        every={"parser_version": answer_parser.VERSION},
+        detection={"raw": sorry},
+        comparison={"raw": sorry, "parser_version": answer_parser.VERSION - 1},  # that version may have read it so
+        location={"raw": None, "state": "refused", "parsed": None},
+        grid_cell={"raw": "Answer: A1"},
+    )
+    lines = (run / "turns" / "m.jsonl").read_text().splitlines()
+    wrong = [number for number, line in enumerate(lines, 1) if json.loads(line)["item_id"].endswith("/detection")]
+    said = (
+        f"m.jsonl, line {wrong[0]}: the turn says answered [1], but the parser that it names (version "
+        f"{answer_parser.VERSION}) reads unparsed in its reply"
+    )
+    code, _, err = cli("validate", run)
+    assert code == 2
+    assert said in " ".join(err.split())
+    assert err.count("so the line was changed by hand") == len(wrong) > 1
+    code, _, err = cli("leaderboard", "add", tmp_path / "board", run)
+    assert code == 2
+    assert said in " ".join(err.split())
+    assert f"{len(wrong) - 1} more lines of the run" in " ".join(err.split())
+    assert not (tmp_path / "board").exists()
+    assert cli("leaderboard", "add", tmp_path / "board", run, "--reread")[0] == 0
+
+
 def test_grade_says_what_changed_and_lists_it(cli: Cli, tiny_benchmark: Path, tmp_path: Path) -> None:
     run = rewrite(
         log(tmp_path / "run", tiny_benchmark), detection={"raw": "Answer: 2"}, grid_cell={"raw": "Answer: A1"}
