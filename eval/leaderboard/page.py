@@ -24,6 +24,7 @@ def render(board: Record) -> str:
     )
     return environment.from_string(_file("page.html.j2")).render(
         title=board["title"],
+        has_predictions=any(entry["source"] == "predictions" for entry in board["entries"]),
         updated=max(entry["added"] for entry in board["entries"]),
         parts=_parts(board),
         scores=SCORES,
@@ -46,14 +47,15 @@ def _parts(board: Record) -> list[dict[str, Any]]:
             for name in sorted(SCORES, key=lambda name: name != MEAN)
             if any(name in entry["scores"] for entry in entries)
         ]
-        ranked = sorted(newest.values(), key=_rank)
+        ranked, least = sorted(newest.values(), key=_rank), _least(entries)
         parts.append({
             "name": f"{about['name']} {about['version']}",
             "hash": benchmark_hash[:16],
             "notice": PHANTOM_NOTICE if about["data"] == "phantom" else None,
             "scores": scores,
-            "rows": [_row(entry, scores, place) for entry, place in zip(ranked, _places(ranked), strict=True)],
-            "earlier": [_row(entry, scores, "") for entry in reversed(entries) if entry not in ranked],
+            "zero": _along(0, least) if least < 0 else None,
+            "rows": [_row(entry, scores, place, least) for entry, place in zip(ranked, _places(ranked), strict=True)],
+            "earlier": [_row(entry, scores, "", least) for entry in reversed(entries) if entry not in ranked],
             "references": _references(board["references"].get(benchmark_hash, {}), scores),
         })  # fmt: skip
     return parts
@@ -76,19 +78,35 @@ def _places(ranked: list[Record]) -> list[str]:
     return list(places)
 
 
-def _row(entry: Record, scores: list[str], rank: str) -> dict[str, Any]:
-    return {"simulated": None, **entry, "rank": rank, "cells": [_cell(entry["scores"].get(score)) for score in scores]}
+def _least(entries: list[Record]) -> float:
+    """Return the left end of the bars' scale in percent: the lowest end of an interval, from -100 to 0."""
+    found = [score[end] for entry in entries for score in entry["scores"].values() for end in ("value", "low")]
+    return max(-100.0, min(0.0, *(100 * end for end in found if end is not None), 0.0))
 
 
-def _cell(score: Record | None) -> dict[str, Any]:
-    """Return a score in percent with its interval, and the ends of the interval's bar on a scale from 0 to 100."""
+def _along(value: float, least: float) -> float:
+    """Return the place of a score in percent on a bar that reaches from ``least`` to 100, as a share of its width."""
+    return 100 * (min(100.0, max(least, value)) - least) / (100 - least)
+
+
+def _row(entry: Record, scores: list[str], rank: str, least: float) -> dict[str, Any]:
+    cells = [_cell(entry["scores"].get(score), least) for score in scores]
+    return {"simulated": None, **entry, "rank": rank, "cells": cells}
+
+
+def _cell(score: Record | None, least: float) -> dict[str, Any]:
+    """Return a score in percent with its interval, and the ends of both on the bar (see :func:`_along`)."""
     if score is None or score["value"] is None:
-        return {"text": _NO_NUMBER, "interval": "", "value": "", "low": None, "high": None, "bar": 0}
-    value, low, high = (None if score[name] is None else 100 * score[name] for name in ("value", "low", "high"))
-    interval = "" if low is None or high is None else f"{low:.1f} to {high:.1f}"
-    ends = (None, None) if not interval else (max(0.0, low or 0.0), max(0.0, high or 0.0))
-    return {"text": f"{value:z.1f}", "interval": interval, "value": f"{value:.4f}", "low": ends[0], "high": ends[1],
-            "bar": max(0.0, value or 0.0)}  # fmt: skip
+        return {"text": _NO_NUMBER, "interval": "", "value": "", "bar": (0.0, 0.0), "ends": None}
+    value = 100 * score["value"]
+    ends = None if score["low"] is None or score["high"] is None else (100 * score["low"], 100 * score["high"])
+    return {
+        "text": f"{value:z.1f}",
+        "interval": "no interval" if ends is None else f"{ends[0]:z.1f} to {ends[1]:z.1f}",
+        "value": f"{value:.4f}",
+        "bar": (_along(min(0.0, value), least), _along(max(0.0, value), least)),
+        "ends": ends and tuple(_along(end, least) for end in ends),
+    }
 
 
 def _references(found: Record, scores: list[str]) -> list[tuple[str, list[str]]]:

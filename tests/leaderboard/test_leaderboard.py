@@ -238,7 +238,17 @@ def test_the_page_ranks_sorts_and_keeps_names_as_text(board: Path, chromium: str
             value, bar = page.evaluate("""() => [".bar .value", ".bar"].map((name) =>
               getComputedStyle(document.querySelector(name)).backgroundColor)""")
             assert value != bar, "forced colours keep the bars"
-            page.emulate_media(forced_colors="none", media="print")
+            page.emulate_media(forced_colors="none")
+            page.set_viewport_size({"width": 1280, "height": 800})
+            assert page.locator(".scroll").evaluate("node => node.scrollWidth - node.clientWidth") == 0
+            assert page.get_by_text("predictions, not checked").count() == 1
+            assert page.locator("td small", has_text="no interval").count() > 0
+            below = page.locator("[data-value^='-'] .bar").first
+            ends = below.evaluate("""bar => ["value", "zero"].map((name) => {
+              const box = bar.querySelector("." + name).getBoundingClientRect(); return [box.left, box.right]; })""")
+            assert ends[0][1] - ends[0][0] > 1, "a negative score has a bar"
+            assert abs(ends[0][1] - ends[1][0]) < 1, "which ends at 0"
+            page.emulate_media(media="print")
             page.set_viewport_size({"width": 1032, "height": 720})
             assert page.locator("table").first.evaluate("node => node.getBoundingClientRect().right") <= 1032
             assert tab.complaints == []
