@@ -165,9 +165,9 @@ def _folder(path: Path, image_root: Path | None) -> FileReport:
         )
     if (path / read_run.ABOUT).is_file():
         run = read_run.load(path)
-        bench = foreign_lines.benchmark_of(run)
-        misfits = [] if bench is None else [
-            *foreign_lines.misfits(path, bench.item), *rereading.changed_by_hand(bench, run)
+        asked = foreign_lines.benchmark_of(run)
+        misfits = [] if asked is None else [
+            *foreign_lines.misfits(path, asked.item), *rereading.changed_by_hand(asked, run)
         ]  # fmt: skip
         turns = (*run.turns, *run.altered)
         states = Counter(turn.state for turn in turns)

@@ -81,7 +81,8 @@ def _places(ranked: list[Record]) -> list[str]:
 def _least(entries: list[Record]) -> float:
     """Return the left end of the bars' scale in percent: the lowest end of an interval, from -100 to 0."""
     found = [score[end] for entry in entries for score in entry["scores"].values() for end in ("value", "low")]
-    return max(-100.0, min(0.0, *(100 * end for end in found if end is not None), 0.0))
+    lowest: float = min((100 * end for end in found if end is not None), default=0.0)
+    return max(-100.0, min(0.0, lowest))
 
 
 def _along(value: float, least: float) -> float:

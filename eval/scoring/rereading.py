@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -17,7 +18,6 @@ from chexqa.eval.places.pictures import picture_size
 from chexqa.eval.prompts import answer_parser, conditions, option_order, parser_confidence, parser_places
 from chexqa.eval.runs import foreign_lines
 from chexqa.files.errors import InputError
-from chexqa.files.jsonio import dump
 from chexqa.files.opening import open_binary
 from chexqa.files.terminal import plural
 
@@ -93,7 +93,7 @@ def _is_changed(benchmark: Benchmark, run: Run, turn: Turn) -> bool:
 def _said(turn: Turn) -> str:
     """Return the state of a turn with its option numbers or its place."""
     found = turn.parsed if turn.place is None else turn.place
-    return turn.state if found is None else f"{turn.state} {dump(found)}"
+    return turn.state if found is None else f"{turn.state} {json.dumps(found)}"
 
 
 def _is_read(turn: Turn) -> bool:
