@@ -19,6 +19,7 @@ from chexqa.eval.design import subset
 from chexqa.eval.prompts import answer_parser
 from chexqa.files.jsonio import Record, read_json, write_json
 from chexqa.files.opening import sha256_of
+from chexqa.files.terminal import plural
 from chexqa.stats import CONFIDENCE
 from chexqa.version import __version__
 
@@ -37,7 +38,7 @@ EXCLUSIONS = (
 )
 _OTHERS = ("baseline/", "reader/", "readers/")
 SCHEMA: dict[str, Any] = {
-    "protocol": pl.String, "item": pl.String, "planned": pl.String, "done": pl.String, "kept": pl.Boolean,
+    "protocol": pl.String, "item": pl.String, "kept": pl.Boolean, "planned": pl.String, "done": pl.String,
 }  # fmt: skip
 
 
@@ -88,8 +89,8 @@ def kept(graded: Graded) -> pl.DataFrame:
 
     - ``protocol``: the protocol; null for a setting of all protocols.
     - ``item``: the name of the setting (not a question).
-    - ``planned``, ``done``: its value in the plan and in the study.
     - ``kept``: True if the study kept to the plan.
+    - ``planned``, ``done``: the setting's value in the plan and in the study; either may be a long list.
     """
     # Baselines and readers that the plan does not name are no deviation.
     plan = graded.plan
@@ -97,7 +98,13 @@ def kept(graded: Graded) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
-Row = tuple[str | None, str, str, str, bool]
+def verdict(table: pl.DataFrame) -> str:
+    """Return a sentence without its full stop that says if the plan was kept; ``table`` comes from :func:`kept`."""
+    broken = table.filter(~pl.col("kept")).height
+    return f"The plan was not kept in {plural(broken, 'point')}" if broken else "The plan was kept"
+
+
+Row = tuple[str | None, str, bool, str, str]
 
 
 def _overall(graded: Graded, plan: Plan) -> Iterator[Row]:
@@ -105,12 +112,15 @@ def _overall(graded: Graded, plan: Plan) -> Iterator[Row]:
     bench = record["benchmark"]
 
     def row(item: str, planned: object, done: object, fine: bool | None = None) -> Row:
-        return None, item, str(planned), str(done), planned == done if fine is None else fine
+        return None, item, planned == done if fine is None else fine, str(planned), str(done)
 
     yield row("plan, SHA-256", plan.sha256, f"read from {plan.path.name}", True)
     yield row("benchmark", bench["hash"][:16], graded.benchmark.hash[:16], bench["hash"] == graded.benchmark.hash)
     asked = graded.grades["protocol"].unique(maintain_order=True).to_list()
     yield row("protocols", ", ".join(record["protocols"]), ", ".join(asked), set(asked) == set(record["protocols"]))
+    deciding = sorted({run.about["until_decided"]["on"] for run in graded.runs if "until_decided" in run.about})
+    primary = record["primary"]
+    yield row("primary score", primary, ", ".join(deciding) or "every score is reported", deciding in ([], [primary]))
     yield row("margin, points", f"{record['margin']:g}", f"{100 * graded.margin:g}")
     yield row("unfinished models have scores", False, graded.allow_partial)
     for name in ("seed", "repeats", "rotations"):
@@ -146,10 +156,10 @@ def _by_protocol(graded: Graded, plan: Plan) -> Iterator[Row]:
         own = [row for row in part.to_dicts() if row["model"] in planned or not row["model"].startswith(_OTHERS)]
         names = [row["model"] for row in own]
         yield (
-            str(protocol), "models", ", ".join(planned), ", ".join(names), set(names) == set(planned)
+            str(protocol), "models", set(names) == set(planned), ", ".join(planned), ", ".join(names)
         )  # fmt: skip
         for what in ("cases", "items"):
             counts = sorted({row[what] for row in own})
-            yield str(protocol), what, str(record[what]), ", ".join(map(str, counts)), counts == [record[what]]
+            yield str(protocol), what, counts == [record[what]], str(record[what]), ", ".join(map(str, counts))
         left = sum(row["unfinished"] for row in own)
-        yield str(protocol), "unfinished questions", "0", str(left), left == 0
+        yield str(protocol), "unfinished questions", left == 0, "0", str(left)

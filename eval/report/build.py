@@ -13,6 +13,7 @@ from pathlib import Path
 
 import polars as pl
 
+from chexqa.eval.design import plan
 from chexqa.eval.gallery import files as gallery
 from chexqa.eval.records import case_flow, checklist, methods
 from chexqa.eval.report import plot_style, write
@@ -73,6 +74,7 @@ def page_files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
         f"Benchmark {graded.benchmark.hash[:16]}.{_reading(graded)}",
         notice,
         asked_items.remark(graded),
+        plan.verdict(frames["plan"]) if frames["plan"].height else None,
         [
             *(
                 f"Models that were asked other items are on a separate page: {one.title}."

@@ -9,13 +9,14 @@ from rich.table import Table
 from rich.text import Text
 
 from chexqa.contract.kinds import LEVELS
+from chexqa.eval.design import plan
 from chexqa.eval.report.display import UNDER, spread
 from chexqa.eval.report.display_notes import plain_table
 from chexqa.eval.report.write import Frames
 from chexqa.eval.tables.levels_and_stages import OVERALL
 from chexqa.eval.tables.model_pairs import CONFIRMATORY, GRID_SCORE, VERDICTS
 from chexqa.eval.tables.numbers_markdown_latex import number_text, words
-from chexqa.files.terminal import Name, plural
+from chexqa.files.terminal import Name
 
 _COLUMNS: dict[str, str] = {**{str(level): str(level) for level in LEVELS}, OVERALL: "mean", GRID_SCORE: "grid"}
 # Up to this number, pairs of models are named one by one.
@@ -74,14 +75,12 @@ def _plan(table: pl.DataFrame) -> Table:
     """Return a table with a row for each setting of the plan: its planned and its actual value; deviations come
     first.
     """
-    broken = table.filter(~pl.col("kept")).height
-    title = f"The plan was not kept in {plural(broken, 'point')}" if broken else "The plan was kept"
-    made = plain_table(title, "", ["planned", "done", "kept"])
-    for column in made.columns[1:3]:
+    made = plain_table(plan.verdict(table), "", ["kept", "planned", "done"])
+    for column in made.columns[2:4]:
         column.no_wrap, column.overflow, column.justify = False, "fold", "left"
     for row in table.sort("kept", maintain_order=True).to_dicts():
         name = row["item"] + (f" ({row['protocol']})" if row["protocol"] else "")
-        made.add_row(Text(name), Text(row["planned"]), Text(row["done"]), "yes" if row["kept"] else "NO")
+        made.add_row(Text(name), "yes" if row["kept"] else "NO", Text(row["planned"]), Text(row["done"]))
     return made
 
 

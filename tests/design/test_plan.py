@@ -44,6 +44,8 @@ def test_a_study_as_planned_keeps_its_plan(cli: Cli, written: Path, tiny_benchma
     assert graded.margin == pytest.approx(0.03)
     out = cli("grade", run, "--plan", written)[1]
     assert "The plan was" in out
+    rows = {row["item"]: row for row in planning.kept(graded).to_dicts()}
+    assert (rows["primary score"]["planned"], rows["primary score"]["kept"]) == ("mean", True)
     assert cli("validate", written)[:2] == (0, f"{written}: plan file, fits its schema\n")
 
 
@@ -56,11 +58,13 @@ def test_every_deviation_is_told(written: Path, tiny_benchmark: Path, tmp_path: 
     assert found["unfinished questions"] == ("0", "2")
     assert found["asked after the plan was written"][1] == "2026-01-01T00:00:00+00:00"
     about = json.loads((other / "run.json").read_text())
-    (other / "run.json").write_text(json.dumps(about | {"seed": 7, "limit": 2}))
+    rule = {"models": ["other", "third"], "on": "coarse", "alpha": 0.05, "target": "population"}
+    (other / "run.json").write_text(json.dumps(about | {"seed": 7, "limit": 2, "until_decided": rule}))
     turns = (other / "turns" / "m.jsonl").read_text().splitlines()
     (other / "turns" / "m.jsonl").write_text(turns[0] + "\n")
     found = broken(other, written)
     assert found["seed"] == ("0", "7")
+    assert found["primary score"] == ("mean", "coarse")
     assert "cases" in found
 
 

@@ -41,6 +41,8 @@ SIMULATED = {
     "baseline/oracle": "baseline/oracle",
 }  # fmt: skip
 PROTOCOLS = ("end_to_end", "independent")
+# Models that the plan names and no run asked.
+PLANNED = ",".join(f"a-model-with-a-long-name-{number}" for number in range(10))
 SCREENS = (400, 1400, 2560)
 LAYOUT = (Path(__file__).parents[1] / "support" / "layout.js").read_text()
 
@@ -107,7 +109,10 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
             patch.setattr(module, "LEAST_CLUSTERS", 4)
         told: list[str] = []
         patch.setattr(plot_style, "say", lambda figure, notice: told.append(notice) or figure)
-        assert main.run(["report", *runs(home), "-o", str(home / "report")]) == 0
+        planned = ["--models", f"good,fair,{PLANNED}", "--seed", "7", "-o", str(home / "plan.json")]
+        told_of = runs(home)
+        assert main.run(["plan", str(home / "bench"), *planned]) == 0
+        assert main.run(["report", *told_of, "--plan", str(home / "plan.json"), "-o", str(home / "report")]) == 0
     (home / "notices.json").write_text(json.dumps(told))
     return home / "report"
 
@@ -266,6 +271,32 @@ def test_the_page_and_its_files_say_which_models_are_simulated(page: Any, report
     plots = json.loads((report.parent / "notices.json").read_text())
     assert plots
     assert all(said in " ".join(text.split()) for text in plots)
+
+
+def test_the_first_screen_says_if_the_plan_was_kept_and_leads_to_its_whole_table(page: Any, report: Path) -> None:
+    plan = pl.read_csv(report / "tables" / "plan.csv")
+    broken = plan.filter(~pl.col("kept")).height
+    table = page.locator("details.table[data-table=plan] table")
+    page.set_viewport_size({"width": 480, "height": 900})
+    page.locator("header .notice", has_text=f"The plan was not kept in {broken} points (see").locator("a").click()
+    table.wait_for()
+    assert 0 <= table.bounding_box()["y"] < 450, "the link leads to the table, not to the top of its section"
+    shown = [[text.replace("–", "") for text in row[:3]] for row in cells(table)]
+    wanted = plan.select("protocol", "item", "kept").rows()
+    assert shown == [[(way or "").replace("_", " "), item, "yes" if kept else "no"] for way, item, kept in wanted]
+    assert "no" in [row[2] for row in shown if row[1] == "seed"]
+    kept = table.locator("thead th").nth(2).bounding_box()
+    assert kept["x"] + kept["width"] < 480, "ten names of models do not push the answer off the screen"
+
+
+def test_unfold_all_unfolds_the_plan(page: Any) -> None:
+    table = page.locator("details.table[data-table=plan] table")
+    page.locator("#unfold").click()
+    table.wait_for()
+    page.locator("#unfold").click()
+    assert not table.is_visible()
+    unfold(page, "comparisons")
+    assert not table.is_visible()
 
 
 def test_the_first_sentence_counts_models_of_unknown_domain() -> None:

@@ -78,11 +78,13 @@
       part.open = view.open.has(part.id);
       part.addEventListener("toggle", () => { if (!document.body.classList.contains("printed") && part.open !== view.open.has(part.id)) { view.at = part.open ? part.id : view.at === part.id ? null : view.at; unfold(part, part.open); } });
     }
-    for (const link of document.querySelectorAll("nav a[data-part]")) {
+    for (const link of document.querySelectorAll("a[data-part]")) {
       link.addEventListener("click", (event) => { event.preventDefault(); go(link.dataset.part); });
     }
     $("unfold").addEventListener("click", () => {
       const isOpen = ![...parts.values()].every((part) => part.open);
+      // Of the tables, only those are unfolded to which the page's first screen leads.
+      for (const { dataset } of document.querySelectorAll("header a[data-part]")) view.open[isOpen ? "add" : "delete"](dataset.part);
       for (const part of parts.values()) unfold(part, isOpen);
       label();
     });
@@ -92,13 +94,17 @@
   }
   const label = () => { $("unfold").textContent = [...parts.values()].every((part) => part.open) ? "fold all" : "unfold all"; };
 
+  // Go to a part of the page by its name, or to a table ("table." and its name) in its section.
   function go(name) {
-    const part = parts.get(name) ?? document.getElementById(name);
+    const section = data.sections.find((one) => one.tables.some((table) => `table.${table}` === name));
+    const part = parts.get(section?.anchor ?? name) ?? document.getElementById(name);
     if (!part) return;
-    if (parts.has(name)) unfold(part);
-    change({ at: name === "top" ? null : name }, true);
-    part.scrollIntoView();
-    const target = part.querySelector("summary") ?? part;
+    if (section) view.open.add(name);
+    if (parts.has(part.id)) unfold(part);
+    change({ at: part.id === "top" ? null : part.id }, true);
+    const shown = section ? document.getElementById(name) : part;
+    shown.scrollIntoView();
+    const target = shown.querySelector("summary") ?? shown;
     target.focus({ preventScroll: true });
   }
 

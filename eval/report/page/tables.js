@@ -62,8 +62,10 @@ const tables = (() => {
   // ``everything``: all protocols and all models, for print.
   function grid(name, everything = false) {
     const table = data.tables[name];
-    const chosen = rows(name).filter((row) => everything || (here(row) && NAMED.every((column) => !(column in row) || isShown(row[column]))));
-    const several = everything && data.protocols.length > 1 && "protocol" in table.values;
+    // A table with a row about all protocols is whole under each.
+    const isWhole = everything || rows(name).some((row) => row.protocol === null);
+    const chosen = rows(name).filter((row) => everything || ((isWhole || here(row)) && NAMED.every((column) => !(column in row) || isShown(row[column]))));
+    const several = isWhole && data.protocols.length > 1 && "protocol" in table.values;
     if (data.wide[name] && !view.open.has(`${name}.full`)) return wide(name, chosen, several);
     // In print, what all rows have in common is said above the table.
     const isSame = (column) => everything && chosen.length > 2 && !NAMED.includes(column) && chosen.every((row) => row[column] === chosen[0][column] && (row[`${column}_low`] ?? null) === null);
@@ -149,7 +151,7 @@ const tables = (() => {
         !all && count > A_SCREEN ? make("button", { type: "button", class: "more", onclick: () => { all = true; show(); } }, `show all ${count.toLocaleString("en")} rows`) : "");
       hint.hidden = shown.scrollWidth <= shown.parentElement.clientWidth + 1;
     };
-    const fold = make("details", { class: "table", "data-table": name, open: view.open.has(key) }, make("summary", {}, "Table: ", table.caption), inner);
+    const fold = make("details", { class: "table", "data-table": name, id: key, open: view.open.has(key) }, make("summary", {}, "Table: ", table.caption), inner);
     drawn.set(name, () => { if (fold.open) show(); });
     fold.addEventListener("toggle", () => {
       const open = new Set(view.open);
