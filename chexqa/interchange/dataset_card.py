@@ -25,7 +25,9 @@ _NO_AUDIT = (
     "and writes its results into the benchmark's card."
 )
 _WITHHELD = "The audit's tables and figures tell how often each answer is right, so they are withheld with the answers."
-_ADDRESS = re.compile(r"https?://[^\s<>\"'`|\\]*[^\s<>\"'`|\\.,;:!?)\]}]")
+_MARK, _PAIR = r"[^\s<>\"'`|\\()]", r"\([^\s<>\"'`|\\()]*\)"
+# An address keeps pairs of brackets, such as those of a DOI, and ends before a mark of the sentence around it.
+_ADDRESS = re.compile(rf"https?://(?:{_MARK}|{_PAIR})*(?:(?![.,;:!?\]}}]){_MARK}|{_PAIR})")
 _FILES = re.compile(r"\b\w+\.jsonl\b")
 _FIELDS = {
     "license": "Licence", "doi": "DOI", "url": "Address", "date_published": "Published", "collection": "Radiographs",

@@ -75,14 +75,16 @@ def test_the_users_name_and_addresses_stand_in_card_and_metadata(
     tiny_benchmark: Path, tmp_path: Path, cli: Cli
 ) -> None:
     about, out = tmp_path / "about.yaml", tmp_path / "set"
-    about.write_text("name: Chests of our clinic\nurl: https://example.org/a_set\nbiases: 'a_b, see http://x.org/y.'\n")
+    about.write_text(
+        "name: Chests of our clinic\nurl: https://example.org/a_set\nbiases: 'a_b (see http://x.org/y_(z)).'\n"
+    )
     assert cli("export", tiny_benchmark, "--format", "huggingface", "--about", about, "-o", out)[0] == 0
     card, croissant = (out / "README.md").read_text(), json.loads((out / "croissant.json").read_text())
     names = yaml.safe_load(card.split("---")[1])["pretty_name"], croissant["name"]
     assert {*names, yaml.safe_load((out / "eval.yaml").read_text())["name"]} == {"Chests of our clinic"}
     assert "# Chests of our clinic, version 1\n" in card
     assert "**Address**: <https://example.org/a_set>\n" in card
-    assert "**Biases**: a\\_b, see <http://x.org/y>.\n" in card
+    assert "**Biases**: a\\_b (see <http://x.org/y_(z)>).\n" in card
     assert f"**Version**: 1, in `croissant.json` {croissant['version']}," in card
 
 
