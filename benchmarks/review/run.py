@@ -66,7 +66,7 @@ def moved(data: bytes, number: int) -> bytes:
 def copy_of(bench: Benchmark, number: int, folder: Path) -> Callable[[str], str]:
     """Return a function that copies a picture and its thumbnail into ``folder``; it returns the copy's path.
 
-    ``number`` (0 to 4,095) changes the copy slightly, so that all copies differ.
+    ``number`` (0 to 4,095) changes each copy slightly; copies of a picture that were made with other numbers differ.
     """
     done: dict[str, str] = {}
 

@@ -219,7 +219,7 @@ def read_segments(path: Path) -> Segments:
         if min(size) < 1 or frames > MAX_FRAMES or frames * size[0] * size[1] > 4 * MAX_PIXELS:
             raise InputError(
                 f"{path}: has {frames} frames of {size[1]} x {size[0]} px, but chexqa reads at most {MAX_FRAMES} "
-                f"frames, none of them empty, with at most {4 * MAX_PIXELS:,} pixels in all; give a file with the "
+                f"frames, which may not be empty, with at most {4 * MAX_PIXELS:,} pixels in all; give a file with the "
                 "segments of only one radiograph."
             )
         pixels = np.frombuffer(dataset.PixelData, np.uint8)

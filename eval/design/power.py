@@ -35,8 +35,8 @@ class Assumptions:
       the same patient.
     - ``alpha``: the significance level.
     - ``power``: the wanted probability that a test finds a difference.
-    - ``tests``: the number of tests that Holm's method corrects together; it holds for tests of a difference and of
-      equivalence.
+    - ``tests``: the number of tests that Holm's method corrects together; the same number is used for tests of a
+      difference and for tests of equivalence.
     """
 
     discordance: float = 0.3

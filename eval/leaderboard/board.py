@@ -30,11 +30,12 @@ INDEX, PAGE, TABLE = "leaderboard.json", "index.html", "leaderboard.csv"
 def add(folder: Path, graded: Graded, added: str, by: str | None, title: str | None) -> tuple[list[Record], list[str]]:
     """Add the models of graded runs to a leaderboard, which is made if it is missing.
 
-    Return their entries, and notes for the user on files that name no benchmark and on answers that another entry has.
+    Return their entries, and notes for the user: on files that name no benchmark, and on answers that an entry of
+    another model has, too.
 
     ``added`` is the entries' date, and ``by`` the person or group that sent the runs. ``title`` replaces the page's
     title. Raise ``InputError`` for a run whose log was changed by hand, for the models that :func:`entry.entries_of`
-    rejects, if the same answers are on the leaderboard already, and if a file that would be replaced is not from a
+    rejects, if an entry of the same model has these answers already, and if a file that would be replaced is not from a
     leaderboard.
     """
     for run in graded.runs:

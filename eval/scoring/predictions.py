@@ -7,8 +7,8 @@ A file has one JSON object per line (schema ``prediction``), with an ``item_id``
 - ``place``: coordinates in pixels of the item's picture.
 - ``refused``: true.
 
-The optional field ``benchmark`` has the hash of the benchmark on which the answer was made, or its beginning; a file
-that was made on another benchmark, or on another version, is refused.
+The optional field ``benchmark`` has the hash of the benchmark on which the answer was made, or the hash's beginning; a
+file that was made on another benchmark, or on another version, is refused.
 
 An item without a line counts as not asked. A model without any line on a task (perception or grid) is not graded on
 this task.

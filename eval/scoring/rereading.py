@@ -58,7 +58,10 @@ def reread(benchmark: Benchmark, runs: Iterable[Run]) -> tuple[tuple[Run, ...], 
 
 
 def check_unchanged(benchmark: Benchmark, run: Run) -> None:
-    """Raise ``InputError`` if a turn of a run has another answer than today's parser, which read it, finds again."""
+    """Raise ``InputError`` if a logged answer differs from what the parser now finds in the turn's reply.
+
+    Only turns that were read by today's version of the parser are checked.
+    """
     if any(_is_changed(benchmark, run, turn) for turn in (*run.turns, *run.altered)):
         first, *others = changed_by_hand(benchmark, run)
         more = f" The same holds for {plural(len(others), 'more line')} of the run." if others else ""
@@ -68,7 +71,8 @@ def check_unchanged(benchmark: Benchmark, run: Run) -> None:
 def changed_by_hand(benchmark: Benchmark, run: Run) -> Iterator[str]:
     """Yield a sentence for each line of a run's logs that has another answer than its reply.
 
-    Only turns that today's parser read are compared: another version may have read the reply otherwise.
+    Only turns that were read by today's version of the parser are compared, as another version may have read a reply
+    differently.
     """
     for path in sorted((run.folder / TURNS).glob("*.jsonl")):
         with open_binary(path, inside=run.folder) as file:

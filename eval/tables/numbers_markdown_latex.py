@@ -172,8 +172,8 @@ def _wide(name: str, part: pl.DataFrame, number: str) -> tuple[list[str], list[l
 def values_across(name: str, table: pl.DataFrame) -> list[str]:
     """Return the values over which a table in :data:`WIDE` is spread, in the order of the first model's rows.
 
-    A value that only a later model has (the first was not asked these questions yet) is put where the order of the
-    later model's rows has it.
+    A value that the first model lacks (it was not asked these questions yet) is inserted before the value that follows
+    in the later model's rows.
     """
     values: list[str] = []
     for _, part in table.group_by("model", "protocol", maintain_order=True):

@@ -62,8 +62,8 @@ def apply_to_manifest(
     - ``mask_dir``: a folder with redrawn masks (:func:`chexqa.review.resolve.redrawn.read_folder`), used whatever the
       verdict.
 
-    Raises ``InputError`` for a verdict on an item or on an unknown mask, if there is nothing to apply, or if ``out``
-    exists.
+    Raises ``InputError`` if a verdict is on an item, not on a mask, if its mask is unknown, if there is nothing to
+    apply, or if ``out`` exists.
     """
     masks = ManifestMasks(cases, image_root)
     if os.path.lexists(out):
