@@ -283,6 +283,7 @@ def test_a_fair_benchmark_passes(handmade: Any) -> None:
     assert {entry.kind for entry in found.tested} == set(found.contents["balance"])
 
 
+@pytest.mark.long
 def test_fair_pictures_and_points_pass(handmade: Any) -> None:
     planted = Planted(handmade)
     for number in range(40):
@@ -587,6 +588,7 @@ def test_a_leak_ends_with_exit_code_two_and_is_named(handmade: Any, tmp_path: Pa
     assert not (handmade.folder / card.CARD).exists()
 
 
+@pytest.mark.long
 def test_json_holds_every_result(tiny_benchmark: Path, tmp_path: Path, cli: Cli) -> None:
     code, out, _ = cli("audit", tiny_benchmark, "-o", tmp_path / "card", "--json")
     record = json.loads(out)

@@ -136,6 +136,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> benchmark.Benchmark:
     return benchmark.load(folder / "bench")
 
 
+@pytest.mark.long
 def test_every_place_that_differs_is_shown_enlarged_with_the_approved_outline(drawn: benchmark.Benchmark) -> None:
     answers, cases = drawn.key("a test")
     (case_id,) = cases

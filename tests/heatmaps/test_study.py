@@ -133,6 +133,7 @@ def test_every_column_of_the_tables_has_a_meaning(graded: Path) -> None:
     assert 'title="pointing game: share of maps' in (graded / "maps.html").read_text()
 
 
+@pytest.mark.long
 def test_recognition_is_scikit_learns_at_thresholds_of_other_patients(graded: Path) -> None:
     folder = graded.parent
     truth = targets.of_masks(folder / "cases.jsonl")

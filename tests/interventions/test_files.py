@@ -68,6 +68,7 @@ def test_pictures_come_in_pairs_and_what_is_missing_has_a_reason(made: Path) -> 
     assert len(cases) == loaded.about["counts"]["cases"]
 
 
+@pytest.mark.long
 def test_a_benchmark_without_them_is_the_same_in_all_else(made: Path, job: GenerationJob) -> None:
     generate_benchmark.generate(made / "phantoms", made / "plain", replace(job, fill=None))
     for name in (benchmark.ITEMS, benchmark.ANSWERS, benchmark.SKIPPED):

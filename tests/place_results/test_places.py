@@ -219,6 +219,7 @@ def assert_frame(tables: Mapping[str, pl.DataFrame], spoken: str, verdict: str) 
     assert set(tables["places"]["frame"]) == {verdict}
 
 
+@pytest.mark.long
 def test_places_are_read_again_in_the_frame_of_the_run(bench: Benchmark, tmp_path: Path) -> None:
     run = tmp_path / "run"
     chexqa.evaluate(bench, seer(bench, "percent"), run, frame="percent", protocol="independent", name="seer", limit=30)
@@ -227,6 +228,7 @@ def test_places_are_read_again_in_the_frame_of_the_run(bench: Benchmark, tmp_pat
     assert again.changed.is_empty()
 
 
+@pytest.mark.long
 def test_places_leave_and_return_as_predictions(
     bench: Benchmark, seen: Path, tables_of_seen: Mapping[str, pl.DataFrame], tmp_path: Path, cli: Any
 ) -> None:

@@ -288,6 +288,7 @@ def test_conditions_are_sent_recorded_told_apart_and_a_column_of_the_tables(
     assert "prompt" not in all_tables(grade.grade_folders([tmp_path / "bank"]))["states"].columns
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("quick")
 def test_a_report_says_under_which_condition_its_runs_were_made(cli: Cli, twice: Path, tmp_path: Path) -> None:
     run = ("eval", twice, "--models", "baseline/first", "-o")

@@ -63,6 +63,7 @@ def second(made: tuple[Benchmark, Path], out: Path, px: float, count: int = 9) -
     return out
 
 
+@pytest.mark.long
 def test_the_same_masks_agree(made: tuple[Benchmark, Path], tmp_path: Path, cli: Cli) -> None:
     bench, _ = made
     code, out, _ = cli("second-reader", bench.folder, "--second-masks", second(made, tmp_path / "same", 0), "--json")

@@ -185,6 +185,7 @@ def test_a_table_without_rows_says_what_fills_it(phantom_run: Path) -> None:
     assert set(re.findall(r"--[a-z-]+", " ".join(display_notes.NEEDS.values()))) <= known
 
 
+@pytest.mark.long
 def test_every_table_and_file_of_phantoms_says_so(cli: Cli, phantom_run: Path, tmp_path: Path) -> None:
     out = cli("grade", phantom_run)[1]
     assert out.count(PHANTOM_NOTICE.capitalize()) == 1

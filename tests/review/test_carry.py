@@ -135,6 +135,7 @@ def test_of_a_case_with_items_left_only_these_are_asked_blind_and_then_with_the_
     assert {row[columns.ID] for row in rows_in(shown)} == wanted
 
 
+@pytest.mark.long
 def test_a_changed_sex_is_another_benchmark_with_the_same_verdicts(
     reviewed_items: Path, tmp_path: Path, cli: Cli
 ) -> None:

@@ -135,6 +135,7 @@ def test_a_dragged_point_changes_its_stretch_alone_and_undo_takes_it_back(
     assert saved(tab, tmp_path / "redone.json")["rows"][0]["contour"]["counts"] == row["contour"]["counts"]
 
 
+@pytest.mark.long
 def test_brush_rubber_and_points_work_and_a_reload_keeps_the_outline(drawn: Drawn, tab: Tab, tmp_path: Path) -> None:
     page = edit(tab, drawn)
     tab.press("4")

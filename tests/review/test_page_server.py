@@ -180,6 +180,7 @@ def test_repeated_items_wait_for_weeks_and_the_board_says_what_is_later(tmp_path
     assert Review(tmp_path / "out", 0).open_parts("anna")[-1].answers.is_repeat
 
 
+@pytest.mark.long
 def test_a_reader_of_a_study_is_asked_for_experience_and_display_when_the_first_part_is_closed(
     tmp_path: Path, tab: Tab, cli: Cli
 ) -> None:

@@ -129,6 +129,7 @@ def test_a_row_corrected_in_the_first_sheet_counts_beside_its_untouched_copy(tmp
     assert len(said(sheets)) == len(bench.items)
 
 
+@pytest.mark.long
 def test_blind_and_mask_rows_come_back_too(tmp_path: Path, cli: Cli) -> None:
     bench = benchmark.load(write_small(tmp_path / "bench"))
     sheets, masks = tmp_path / "sheets", tmp_path / "masks"

@@ -115,6 +115,7 @@ def test_a_deep_source_is_shown_at_its_own_size_and_in_any_window(deep: Path, ta
     assert [told for told in tab.complaints if not told.startswith("Canvas2D: Multiple readback")] == []
 
 
+@pytest.mark.long
 def test_the_server_gives_the_same_pixels(deep: Path, tab: Tab) -> None:
     server = Served(deep / "sheets", names=("anna",))
     try:

@@ -234,6 +234,7 @@ def test_runs_of_some_items_stand_beside_others(made: Callable[..., Path], optio
     assert set(frames["pairs"].select("model_a", "model_b").rows()) in ({NAMES}, {OTHERS})
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("quick")
 def test_protocols_with_other_items_are_told_apart(made: Callable[..., Path]) -> None:
     graded, frames, _ = look(made("limit"), made("protocol", NAMES), made("blind", NAMES))

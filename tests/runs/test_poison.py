@@ -322,6 +322,7 @@ def test_no_part_of_a_key_is_left_where_a_long_page_is_cut(monkeypatch: pytest.M
     assert key[:8] not in (ask(http(page, "500 No")).error or "")
 
 
+@pytest.mark.long
 def test_a_run_over_poisonous_replies_is_graded(bench: Benchmark, tmp_path: Path, cli: Cli) -> None:
     poisons = [
         completion("x" * 3_000_000 + "\nAnswer: 1", model="m" * 3_000_000),

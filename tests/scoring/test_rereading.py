@@ -165,6 +165,7 @@ def test_grade_says_what_changed_and_lists_it(cli: Cli, tiny_benchmark: Path, tm
     assert not (tmp_path / "grades" / "reread.csv").exists()
 
 
+@pytest.mark.long
 def test_json_and_the_page_tell_the_same(cli: Cli, tiny_benchmark: Path, tmp_path: Path) -> None:
     run = rewrite(
         log(tmp_path / "run", tiny_benchmark), detection={"raw": "Answer: 2"}, grid_cell={"raw": "Answer: A1"}
